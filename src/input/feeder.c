@@ -75,7 +75,7 @@ struct feeder {
 
 static struct order order_of(const struct feeder *f)
 {
-    return (struct order){f->o.shuffle, f->o.seed, (uint32_t)f->o.layer_index, f->source->nrecords};
+    return (struct order){f->o.shuffle, f->o.seed, (uint32_t)f->o.order_layer, f->source->nrecords};
 }
 
 static uint64_t record_of(const struct feeder *f, uint64_t sample)

@@ -27,6 +27,7 @@ struct feeder_options {
     uint64_t first_sample; /* where pass 0 of rank 0 starts */
     uint64_t seed;
     int layer_index;
+    int order_layer; /* index of the layer by which the order is drawn */
     enum shuffle shuffle;
     int depth;       /* batches in the ring, the borrowed one included; >= 2 */
     int max_threads; /* for sources of single records; 0: the cores of this process, or 2 */

@@ -90,8 +90,9 @@ static int words_too_many(char *begin, bool quoted, char *labels)
 static int refuse_count(const struct list *list, const char *line, int found)
 {
     if (list->nvalues)
-        return error_set("'%.200s' has %s; expected %d, as label_size says", line,
-                         units_count(found, "label").text, list->nvalues);
+        return error_set("'%.60s%s' has %s; expected %d, as label_size says", line,
+                         strlen(line) > 60 ? "..." : "", units_count(found, "label").text,
+                         list->nvalues);
     if (found == 0)
         return error_set("'%.200s' has no label; expected \"PATH LABEL\"", line);
     return error_set(

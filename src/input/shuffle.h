@@ -16,11 +16,10 @@ uint64_t order_shuffled(const struct rng *rng, uint64_t place, uint64_t n);
 /* How the records of an epoch are shuffled, each epoch anew. */
 enum shuffle {
     SHUFFLE_NONE, /* they keep the source's order */
-    SHUFFLE_ALL,  /* each may be anywhere; layers of a net are shuffled unlike each other */
     /* Blocks of ORDER_BLOCK neighbours may be anywhere, and in every ORDER_WINDOW records of that
-     * order each record: a disk that seeks slowly is read by blocks (input/ahead.h). Layers of as
-     * many records stay in step, such as one of images and one of their labels. */
+     * order each record: a disk that seeks slowly is read by blocks (input/ahead.h). */
     SHUFFLE_WINDOWS,
+    SHUFFLE_ALL, /* each may be anywhere */
 };
 
 enum { ORDER_BLOCK = 16, ORDER_WINDOW = 128 * ORDER_BLOCK };
@@ -29,7 +28,7 @@ enum { ORDER_BLOCK = 16, ORDER_WINDOW = 128 * ORDER_BLOCK };
 struct order {
     enum shuffle shuffle;
     uint64_t seed;
-    uint32_t layer; /* its index */
+    uint32_t layer; /* index by which SHUFFLE_ALL draws */
     uint64_t nrecords;
 };
 

@@ -207,7 +207,7 @@ static bool is_labelled(const struct source *source)
 
 static void note_labels(struct source_survey *out, const float *labels, uint64_t count)
 {
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; out->labelled && i < count; i++) {
         if (out->nread == 0)
             out->least = out->most = labels[i];
         out->least = labels[i] < out->least ? labels[i] : out->least;
@@ -299,13 +299,18 @@ static int look_through_records(struct source *source, double seconds, struct so
 
 int source_look(struct source *source, double seconds, struct source_survey *out)
 {
+    struct sha256 hash; /* of records that are read to see whether they can be */
+
     *out = (struct source_survey){.path = source->path,
                                   .nrecords = source->nrecords,
                                   .shape = source->field[0].shape,
                                   .type = source->field[0].type,
                                   .labelled = is_labelled(source)};
-    if (!out->labelled)
-        return 0;
-    return source->i->read_record ? look_through_records(source, seconds, out)
-                                  : look_through_blocks(source, out);
+    if (source->i->read_record)
+        return look_through_records(source, seconds, out);
+    sha256_init(&hash);
+    for (uint64_t part = 0; part <= 2; part++)
+        if (mark_fields(source, (source->nrecords - 1) / 2 * part, &hash))
+            return -1;
+    return out->labelled ? look_through_blocks(source, out) : 0;
 }

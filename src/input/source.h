@@ -145,8 +145,8 @@ struct source_survey {
     bool fraction;     /* some of them is no whole number */
 };
 
-/* Reads labels: for about `seconds` at most where records have to be read for them, else all of
- * them. Before a feeder has the source. */
+/* Reads the first record, one in the middle and the last, and labels: for about `seconds` at most
+ * where records have to be read for them, else all of them. Before a feeder has the source. */
 int source_look(struct source *source, double seconds, struct source_survey *out);
 
 /* Whether records of one label follow each other, as images of a folder for every class do that

@@ -55,6 +55,7 @@ struct data *data_make_state(struct layer *layer, const struct layer_env *env, b
         .first_sample = env->first_sample,
         .seed = env->seed,
         .layer_index = layer->index,
+        .order_layer = layer->index,
         .shuffle = env->shuffle && layer->train ? SHUFFLE_WINDOWS : SHUFFLE_NONE,
         .depth = 4,
         .care = env->care,
@@ -178,12 +179,25 @@ static int shapes_of_source(struct layer *layer, const struct source *source, in
 /* What the source tells of images, for when it is closed or the feeder's. */
 static int data_remember(struct data *state)
 {
+    const struct watch *watch = &state->source->watch;
+    struct class_names names = {.count = 0};
+    int status;
+
     state->record = state->source->field[0].shape;
     free(state->path);
     if (alloc_text(&state->path, state->source->path, "a path"))
         return -1;
     class_names_free(&state->classes);
-    return class_names_of_data(state->path, &state->classes);
+    status = class_names_of_data(state->path, &state->classes);
+    for (int f = 0; f < watch->nfiles && !status; f++) {
+        bool first = !state->classes.count;
+
+        status = error_status(
+            class_names_of_data(watch->file[f].path, first ? &state->classes : &names) ||
+            class_names_compare(watch->file[0].path, &state->classes, watch->file[f].path, &names));
+        class_names_free(&names);
+    }
+    return status;
 }
 
 static bool is_channels(int64_t n)
@@ -323,8 +337,45 @@ int data_set_up(struct layer *layer, const struct layer_env *env, const struct d
     if (look->open(layer, state, env) || warn_of_images(layer, env, state->source) ||
         warn_of_order(layer, env, state->source, look->mixes))
         return -1;
-    return look->values ? shapes_of_source(layer, state->source, state->options.batch)
+    return look->values ? error_status(data_remember(state) ||
+                                       shapes_of_source(layer, state->source, state->options.batch))
                         : make_transform(layer, state, env);
+}
+
+static bool is_opened(const struct layer *layer)
+{
+    return layer->i->build == data_build && ((struct data *)layer->state)->source;
+}
+
+/* Gives `layer` the order of `other` if that one departs further from the file's order. */
+static int align(const struct layer *layer, const struct layer *other, const struct layer_env *env)
+{
+    struct data *own = layer->state, *its = other->state;
+    struct feeder_options *o = &own->options;
+    bool follows;
+
+    if (own->source->nrecords != its->source->nrecords ||
+        own->ranks_per_sample != its->ranks_per_sample)
+        return 0;
+    follows = its->options.shuffle > o->shuffle || its->skip > own->skip;
+    o->shuffle = its->options.shuffle > o->shuffle ? its->options.shuffle : o->shuffle;
+    own->skip = its->skip > own->skip ? its->skip : own->skip;
+    if (its->options.order_layer < o->order_layer)
+        o->order_layer = its->options.order_layer;
+    return follows ? layer_notice(layer, env,
+                                  "samples come in the order of layer '%s', which has as many "
+                                  "records (%" PRIu64 ")",
+                                  other->def->name, own->source->nrecords)
+                   : 0;
+}
+
+int layer_align_data(const struct layer *layers, int n, const struct layer_env *env)
+{
+    for (int l = 0; l < n; l++)
+        for (int k = 0; k < n && is_opened(&layers[l]); k++)
+            if (k != l && is_opened(&layers[k]) && align(&layers[l], &layers[k], env))
+                return -1;
+    return 0;
 }
 
 /* An engine that makes values of images itself gets bytes, a quarter of what floats would be. */

@@ -59,7 +59,6 @@ int data_forward(struct layer *layer, const struct run *run);
 int data_mark(const struct layer *layer, struct layer_data_mark *out);
 int data_look_at(const struct layer *layer, double seconds, struct source_survey *out);
 int data_seek(struct layer *layer, uint64_t first_sample);
-void data_images(const struct layer *layer, struct layer_images *out);
 void data_destroy(struct layer *layer);
 
 /* Those of every layer of this kind. */

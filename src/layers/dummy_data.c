@@ -9,6 +9,7 @@
 #include "util/rng.h"
 #include "util/units.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,6 +107,26 @@ static int dummy_setup(struct layer *layer, const struct layer_env *env)
     return layer_replace_batch(layer, env);
 }
 
+/* Caffe's losses cut labels to whole numbers, and nets to measure speed with rely on it. */
+static int dummy_make_labels(struct layer *layer, int top, size_t classes,
+                             const struct layer_env *env)
+{
+    const Caffe__FillerParameter *filler = filler_of(layer, top);
+    float value = filler && is_constant(filler) ? truncf(filler->value) : 0;
+
+    if (classes && !(value >= 0 && value < (float)classes))
+        return error_set("data_filler value: label %g of '%s' is outside 0..%zu (the scores have "
+                         "%zu classes)",
+                         (double)value, layer->tops[top]->name, classes - 1, classes);
+    layer->whole_top = top + 1;
+    return !filler || (is_constant(filler) && value == filler->value)
+               ? 0
+               : layer_notice(layer, env,
+                              "'%s' is read as labels, so the filler's numbers are cut to whole "
+                              "ones, as Caffe's losses do",
+                              layer->tops[top]->name);
+}
+
 /* A wrong filler is found here, not in the first pass. */
 static int fillers_try(const struct layer *layer)
 {
@@ -174,6 +195,8 @@ static int dummy_forward(struct layer *layer, const struct run *run)
         if ((!state->filled || !is_constant(filler_of(layer, t))) &&
             top_fill(layer, run, t, values))
             return -1;
+        for (size_t e = 0; layer->whole_top == t + 1 && e < shape_elems(&top->shape); e++)
+            values[e] = truncf(values[e]);
         if (engine->i->write(engine->context, top, values))
             return -1;
         values += shape_elems(&top->shape);
@@ -189,4 +212,5 @@ const struct layer_i layer_dummy_data = {
     .setup_in = dummy_setup,
     .build = dummy_build,
     .forward = dummy_forward,
+    .make_labels = dummy_make_labels,
 };

@@ -86,6 +86,13 @@ struct layer_images {
     int nclasses;
 };
 
+/* Gives data layers of a net with as many records the same order, such as images and their labels:
+ * shuffle and rand_skip of one hold for all, with a notice. After set-up, before any is built. */
+int layer_align_data(const struct layer *layers, int n, const struct layer_env *env);
+
+/* What a layer that reads files knows of them, be they images or not. After setup. */
+void data_images(const struct layer *layer, struct layer_images *out);
+
 /* Fails if two data layers name the class of one label differently. */
 int layer_compare_classes(const struct layer_images *one, const struct layer_images *other);
 
@@ -164,6 +171,9 @@ struct layer_i {
     /* Before build; NULL: values that are no images. */
     void (*images)(const struct layer *layer, struct layer_images *out);
     int (*seek)(struct layer *layer, uint64_t first_sample);
+    /* DummyData alone: makes labels of a top, of `classes` classes, 0: of any number. After setup.
+     */
+    int (*make_labels)(struct layer *layer, int top, size_t classes, const struct layer_env *env);
 };
 
 struct layer {
@@ -185,6 +195,7 @@ struct layer {
     bool joins;           /* its passes wait for the same layer of all ranks (layer_env.ranks) */
     bool idle;            /* another layer does this one's work: no op, passes do nothing */
     bool assumed;         /* a data layer: its shape stands nowhere and was assumed */
+    int whole_top;        /* DummyData: number, from 1, of a top that gets whole numbers; 0: none */
     double flops;         /* of one forward pass over the batch, a multiply-add counted as 2 */
     union op_own_args u;  /* of the op, as setup says */
     struct op **ops;      /* owned */

@@ -109,10 +109,11 @@ int net_compare_classes(const struct net *net, const char *path, const char *nam
     return layer_compare_told_classes(path, names, &images);
 }
 
-/* What a data layer that has names of classes feeds, and the names. */
+/* What reads a data layer's labels, and the names of its classes. */
 struct named {
     struct layer_images images;
-    const struct layer *reader; /* of its labels; NULL: there is none, or no names */
+    int top;                    /* the labels */
+    const struct layer *reader; /* NULL: none */
     const char *scorer;         /* the layer whose scores are compared with them */
     size_t scores;
 };
@@ -122,10 +123,12 @@ static struct named look_at(const struct net *net, const struct layer *data)
     struct named named = {.reader = NULL};
     const struct layer *scorer;
 
-    if (data->i->images)
-        data->i->images(data, &named.images);
-    if (named.images.nclasses && data->ntops > 1)
-        named.reader = net_label_reader(net, data, 1, &named.scores);
+    if (data->i->mark)
+        data_images(data, &named.images);
+    for (int t = 0; data->i->is_data && t < data->ntops && !named.reader; t++) {
+        named.top = t;
+        named.reader = net_label_reader(net, data, t, &named.scores);
+    }
     scorer = named.reader ? scorer_of(net, named.reader) : NULL;
     named.scorer = scorer ? scorer->def->name : "";
     return named;
@@ -150,15 +153,19 @@ int net_check_classes(struct net *net, const struct layer_env *env)
     const struct net *training = net->owner_of_params;
 
     for (int l = 0; l < net->nlayers && !(env->look_only && env->fake); l++) {
-        const struct named named = look_at(net, &net->layers[l]);
+        struct layer *layer = &net->layers[l];
+        const struct named named = look_at(net, layer);
+        bool ignores = named.reader && net_ignores_a_label(named.reader);
 
-        if (!named.reader)
+        if (named.reader && layer->i->make_labels &&
+            layer->i->make_labels(layer, named.top, ignores ? 0 : named.scores, env))
+            return net_layer_error(net, l);
+        if (!named.reader || !named.images.nclasses)
             continue;
         if ((training && compare_names(net, l, &named, training, training->nlayers)) ||
             compare_names(net, l, &named, net, l))
             return -1;
-        if (!net_ignores_a_label(named.reader) &&
-            compare(net, env, named.reader, named.scores, &named.images))
+        if (!ignores && compare(net, env, named.reader, named.scores, &named.images))
             return -1;
     }
     return 0;

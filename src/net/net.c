@@ -9,12 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* In the message, a blob that has several readers bears its own name, not that of a Split's top. */
+static void name_copies(const struct net_def *def)
+{
+    for (int l = 0; l < def->nlayers; l++)
+        for (int t = def->layers[l].inserted ? def->layers[l].ntops - 1 : -1; t >= 0; t--)
+            for (const char *copy = def->layers[l].tops[t], *at;
+                 (at = strstr(error_text(), copy)) != NULL;)
+                error_set("%.*s%s%s", (int)(at - error_text()), error_text(),
+                          def->layers[l].bottoms[0], at + strlen(copy));
+}
+
 int net_layer_error(const struct net *net, int layer)
 {
     const struct layer_def *def = &net->def->layers[layer];
     char own[256];
     int length = snprintf(own, sizeof own, "layer '%s': ", def->name);
 
+    name_copies(net->def);
     /* the engine has named it, too */
     if (length < (int)sizeof own && strncmp(error_text(), own, (size_t)length) == 0)
         error_set("%s", error_text() + length);
@@ -37,8 +49,9 @@ int net_create(const struct net_def *def, bool train, const struct layer_env *en
     if (ALLOC(net->internals, 1, "a net"))
         goto fail;
     net_note_position(net, -1);
-    if (net_wire_layers(net, env) || net_make_params(net, env) || net_find_needs(net) ||
-        net_make_groups(net) || net_check_classes(net, env))
+    if (net_wire_layers(net, env) || layer_align_data(net->layers, net->nlayers, env) ||
+        net_make_params(net, env) || net_find_needs(net) || net_make_groups(net) ||
+        net_check_classes(net, env))
         goto fail;
     *out = net;
     return 0;

@@ -325,11 +325,6 @@ static int write_files(const struct checkpoint *checkpoint, char *model, const c
     }
     /* Caffe says so before; who reads these lines wants to know that the files are there */
     LOG_INFO(log, "Snapshotting to %s file %s", form, model);
-    if (binary && net->nlearnable > (size_t)INT32_MAX / sizeof(float))
-        LOG_WARNING(log,
-                    "%s exceeds 2 GB, more than Caffe and other programs take; "
-                    "snapshot_format: HDF5 has no such limit",
-                    model);
     LOG_INFO(log, "Snapshotting solver state to %s file %s", form, path);
     return 0;
 }

@@ -128,7 +128,7 @@ static int look_at(struct dry_run *out, const char *phase, const struct net *net
         return 0;
     strbuf_printf(lines, "%-10s  layer '%s': %s, %s of ", phase, layer->def->name, s.path,
                   units_count((long long)s.nrecords, "record").text);
-    strbuf_puts(lines, shape_product(&s.shape).text);
+    strbuf_puts(lines, s.shape.naxes ? shape_product(&s.shape).text : "single");
     strbuf_puts(lines, s.type == SOURCE_U8 ? " bytes" : " floats");
     if (s.labelled)
         put_labels(out, net, layer, &s);
@@ -318,7 +318,7 @@ static void put_all(struct dry_run *dry, const struct job *job, const struct com
         strbuf_puts(next_reason(dry),
                     "nothing trains: every lr_mult of the net is 0, or its loss depends on no "
                     "parameters");
-    if (at->iteration >= job->max_iter)
+    if (at->iteration > 0 && at->iteration >= job->max_iter)
         strbuf_puts(next_reason(dry), "nothing is left to do: the snapshot has reached max_iter");
     put_training(job, compute, at, out);
     strbuf_puts(out, strbuf_text(&dry->survey));

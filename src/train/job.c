@@ -255,6 +255,10 @@ int job_read(struct job *job, char **notices)
     job->policy.max_iter = job->max_iter;
     if (check_policy(job))
         return error_context("%s", o->solver);
+    if (!job->solver->has_max_iter && o->max_iter <= 0 && o->epochs <= 0)
+        return error_set("%s: the solver has no max_iter; add it, or give --max-iter=N or "
+                         "--epochs=N",
+                         o->solver);
     if (solver_nets_load(job->doc, job->solver, !job_rehearses(job), &job->defs) ||
         check_early_stop(job))
         return -1;

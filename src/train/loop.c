@@ -448,8 +448,7 @@ static int run_loop(struct trainer *t)
              *t->compute.net->def->name ? t->compute.net->def->name : t->compute.net->def->file);
     LOG_INFO(t->job.log, "Learning Rate Policy: %s", t->job.solver->lr_policy);
     if (t->job.max_iter == 0)
-        LOG_WARNING(t->job.log, "%s: max_iter is 0 or not set: no iteration is run",
-                    t->job.options->solver);
+        LOG_WARNING(t->job.log, "%s: max_iter is 0: no iteration is run", t->job.options->solver);
     t->monitor.signals.asked = -1;
     t->monitor.signals.lag = 1 + t->job.options->exchange.staleness;
     t->monitor.signals.next = t->monitor.signals.iteration = i;

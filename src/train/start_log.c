@@ -88,6 +88,13 @@ static void warn_of_settings(const struct job *job, const struct compute *comput
                     "%s: clip_gradients is 0: nothing is clipped (Caffe makes every gradient 0; "
                     "below 0, the default, is off in both)",
                     o->solver);
+    if (solver->snapshot_format == CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__BINARYPROTO &&
+        (solver->snapshot > 0 || solver->snapshot_after_train) &&
+        compute->net->nlearnable > (size_t)INT32_MAX / sizeof(float))
+        LOG_WARNING(job->log,
+                    "%s: a .caffemodel of this net exceeds 2 GB, more than Caffe and other "
+                    "programs take; snapshot_format: HDF5 has no such limit",
+                    o->solver);
     if (level_of(job) != 0 && !o->overrides.level)
         LOG_WARNING(job->log,
                     "%s: the training net's state has level %d, which is taken as it is; 'caffe "

@@ -174,6 +174,11 @@ int h5_file_open(const char *path, hid_t *out)
     if (*out >= 0)
         return 0;
     h5_reason(reason, sizeof reason);
+    if (strstr(reason, strerror(EAGAIN)) || strstr(reason, strerror(ENOLCK)))
+        return error_set("%s: another program has it open for writing, or its file system has no "
+                         "locks (%s); HDF5_USE_FILE_LOCKING=FALSE in the environment opens it "
+                         "nevertheless",
+                         path, reason);
     if (strstr(reason, "truncated") || st.st_size < 96)
         return error_set("%s: truncated HDF5 file of %lld bytes (%s)", path, (long long)st.st_size,
                          reason);
@@ -231,20 +236,17 @@ static size_t cache_bytes(hid_t id, const struct h5_dataset *dataset, size_t *nc
     return (size_t)bytes;
 }
 
-static hid_t dataset_reopen_cached(hid_t file, const char *name, hid_t id,
-                                   const struct h5_dataset *dataset)
+static int dataset_reopen(hid_t file, struct h5_dataset *dataset, size_t slots, size_t bytes)
 {
-    size_t nchunks, bytes = cache_bytes(id, dataset, &nchunks);
-    hid_t access, again;
+    hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
 
-    if (bytes <= CACHE_DEFAULT_BYTES)
-        return id;
-    access = H5Pcreate(H5P_DATASET_ACCESS);
-    H5Pset_chunk_cache(access, 100 * nchunks + 1, bytes, 1.0);
-    H5Dclose(id);
-    again = H5Dopen2(file, name, access);
+    H5Pset_chunk_cache(access, slots, bytes, 1.0);
+    H5Dclose(dataset->id);
+    dataset->id = H5Dopen2(file, dataset->name, access);
     H5Pclose(access);
-    return again;
+    return dataset->id < 0
+               ? h5_error("%s: data set '%s' cannot be opened again", dataset->path, dataset->name)
+               : 0;
 }
 
 static int dataset_describe(hid_t id, struct h5_dataset *out)
@@ -258,11 +260,10 @@ static int dataset_describe(hid_t id, struct h5_dataset *out)
     out->naxes = H5Sget_simple_extent_ndims(space);
     if (out->naxes < 0 || H5Sget_simple_extent_type(space) == H5S_NULL)
         status = error_set("%s: data set '%s' has no shape", out->path, out->name);
-    else if (class != H5T_INTEGER && class != H5T_FLOAT)
+    else if (class != H5T_INTEGER && class != H5T_FLOAT && class != H5T_ENUM)
         status = error_set("%s: data set '%s' holds %s; expected integers or floats", out->path,
                            out->name,
                            class == H5T_STRING     ? "text"
-                           : class == H5T_ENUM     ? "an enumeration (or booleans)"
                            : class == H5T_COMPOUND ? "compound values"
                                                    : "values of another kind");
     else
@@ -272,9 +273,34 @@ static int dataset_describe(hid_t id, struct h5_dataset *out)
     return status;
 }
 
+/* Fails where a filter of the data set is not here, even if the first chunks do without it. */
+static int filters_check(hid_t id, const struct h5_dataset *dataset)
+{
+    hid_t properties = H5Dget_create_plist(id);
+    int status = 0;
+
+    for (int i = 0; i < H5Pget_nfilters(properties) && !status; i++) {
+        char name[64] = "";
+        unsigned flags, config;
+        size_t n = 0;
+        int filter =
+            H5Pget_filter2(properties, (unsigned)i, &flags, &n, NULL, sizeof name, name, &config);
+
+        if (H5Zfilter_avail(filter) <= 0)
+            status = error_set(
+                "%s: data set '%s' is compressed by filter %d (%s), which this HDF5 "
+                "lacks (HDF5_PLUGIN_PATH): write it with gzip, or, where that filter "
+                "is, by 'h5repack -f GZIP=1 IN OUT'",
+                dataset->path, dataset->name, filter, filter == H5Z_FILTER_SZIP ? "szip" : name);
+    }
+    H5Pclose(properties);
+    return status;
+}
+
 int h5_dataset_open(hid_t file, const char *path, const char *name, struct h5_dataset *out)
 {
     char reason[512];
+    size_t nchunks, bytes;
     hid_t id;
 
     *out = (struct h5_dataset){.id = -1, .path = path, .name = name};
@@ -285,27 +311,18 @@ int h5_dataset_open(hid_t file, const char *path, const char *name, struct h5_da
             return dataset_missing(file, path, name);
         return error_set("%s: '%s' cannot be opened as a data set (%s)", path, name, reason);
     }
-    if (dataset_describe(id, out)) {
+    if (dataset_describe(id, out) || filters_check(id, out)) {
         H5Dclose(id);
         return -1;
     }
-    out->id = dataset_reopen_cached(file, name, id, out);
-    if (out->id < 0)
-        return h5_error("%s: data set '%s' cannot be opened again", path, name);
-    return 0;
+    out->id = id;
+    bytes = cache_bytes(id, out, &nchunks);
+    return bytes > CACHE_DEFAULT_BYTES ? dataset_reopen(file, out, 100 * nchunks + 1, bytes) : 0;
 }
 
 int h5_dataset_scatter(hid_t file, struct h5_dataset *dataset)
 {
-    hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
-
-    H5Pset_chunk_cache(access, 20001, CACHE_MAX_BYTES, 1.0);
-    H5Dclose(dataset->id);
-    dataset->id = H5Dopen2(file, dataset->name, access);
-    H5Pclose(access);
-    return dataset->id < 0
-               ? h5_error("%s: data set '%s' cannot be opened again", dataset->path, dataset->name)
-               : 0;
+    return dataset_reopen(file, dataset, 20001, CACHE_MAX_BYTES);
 }
 
 void h5_dataset_close(struct h5_dataset *dataset)

@@ -32,9 +32,10 @@ int h5_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * path is relative), a folder, no permission, empty, not HDF5, truncated, damaged. */
 int h5_file_open(const char *path, hid_t *out);
 
-/* Opens a data set of integers or floats for reading. path and name are kept, not copied. Where it
- * is missing the message lists what the file holds. The chunk cache is sized so that reading record
- * after record decompresses every chunk once. On failure out->id is negative. */
+/* Opens a data set of integers, floats or an enumeration (numpy's bool) for reading. path and name
+ * are kept, not copied. Where it is missing the message lists what the file holds. The chunk cache
+ * is sized so that reading record after record decompresses every chunk once. On failure out->id is
+ * negative. */
 int h5_dataset_open(hid_t file, const char *path, const char *name, struct h5_dataset *out);
 void h5_dataset_close(struct h5_dataset *dataset);
 

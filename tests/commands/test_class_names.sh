@@ -45,6 +45,35 @@ for test in all first none; do
     net all $test good
     works '*' train --solver=solver.prototxt --threads=1
 done
+# HDF5Data's files, in any order of tops, within a list, in train and test, and beside Data
+echo all.h5 >all.list
+echo fewer.h5 >fewer.list
+printf 'none.h5\nall.h5\nfirst.h5\nfewer.h5\n' >mixed.list
+values() { # TRAIN TEST TOPS
+    net all all bad
+    cat - net.prototxt <<NET | sed '/"Data"/d' >values.prototxt
+layer { name: "d" type: "HDF5Data" $3 hdf5_data_param { source: "$1.list" batch_size: 4 } include { phase: TRAIN } }
+layer { name: "t" type: "HDF5Data" $3 hdf5_data_param { source: "$2.list" batch_size: 4 } include { phase: TEST } }
+NET
+    sed -i 's/net.prototxt/values.prototxt/' solver.prototxt
+}
+for tops in 'top: "data" top: "label"' 'top: "label" top: "data"'; do
+    values all fewer "$tops"
+    refuses "poseidon train: values.prototxt:2: layer 't' (HDF5Data): class 1 is 'bee' in *all.list (ant, bee, cat) and 'cat' in *fewer.list (ant, cat): a label *" \
+        train --solver=solver.prototxt --dry-run
+    values mixed all "$tops"
+    refuses "poseidon train: values.prototxt:1: layer 'd' (HDF5Data): class 1 is 'bee' in * (ant, bee, cat) and 'cat' in *fewer.h5 (ant, cat)*" \
+        train --solver=solver.prototxt
+done
+values all all 'top: "data" top: "label"'
+works '*' train --solver=solver.prototxt --threads=1 --set snapshot_after_train=false
+net all all bad
+cat - net.prototxt <<'NET' | sed '/h5.*TEST/d' >values.prototxt
+layer { name: "t" type: "HDF5Data" top: "data" top: "label" hdf5_data_param { source: "fewer.list" batch_size: 4 } include { phase: TEST } }
+NET
+sed -i 's/net.prototxt/values.prototxt/' solver.prototxt
+refuses "poseidon train: values.prototxt:1: layer 't' (HDF5Data): class 1 is 'bee' in *all.h5 (ant, bee, cat) and 'cat' in *fewer.list (ant, cat)*" \
+    train --solver=solver.prototxt
 # the weights' and the data's
 net all fewer good
 refuses "poseidon test: $differ" test --model=net.prototxt --weights=good_iter_2.caffemodel

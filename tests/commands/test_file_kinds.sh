@@ -176,6 +176,9 @@ a.jpg:'a.jpg' has 0 labels; expected 3
 a.jpg 1 nan 3:the label nan is no finite number
 a.jpg 1 2 1e40:the label 1e40 is no finite number
 END
+printf 'a.jpg %s\n' "$(seq -s' ' 80)" >list.txt
+refuses_net "*list.txt:1: 'a.jpg 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 ...' has 80 labels; expected 3*" ImageData \
+    "image_data_param { source: 'list.txt' batch_size: 1 label_size: 3 }"
 refuses_net '*label_size is 0; expected 1 to*' ImageData "image_data_param { source: 'list.txt' batch_size: 1 label_size: 0 }"
 printf '\357\273\277a.jpg 0\nb 2.jpg 1\n"c.jpg 2" 3\n' >list.txt
 works '*3 images of 3x23x37*' convert images list.txt o.h5

@@ -17,6 +17,9 @@
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
+#ifdef HAVE_LEVELDB
+#include <leveldb/c.h>
+#endif
 
 static struct record record;
 
@@ -294,6 +297,45 @@ START_TEST(leveldb_leaves_no_temporary_folder)
 }
 END_TEST
 
+#ifdef HAVE_LEVELDB
+START_TEST(leveldb_gives_the_records_of_its_opening_while_another_program_writes_to_it)
+{
+    static const char *const names[] = {"000004.log", "000005.ldb", "CURRENT", "MANIFEST-000002"};
+    leveldb_options_t *options = leveldb_options_create();
+    leveldb_writeoptions_t *writing = leveldb_writeoptions_create();
+    char from[64], to[1400], *failure = NULL;
+    struct source *source;
+    leveldb_t *db;
+
+    snprintf(to, sizeof to, "%s/db", folder);
+    ck_assert_int_eq(mkdir(to, 0700), 0);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(from, sizeof from, "leveldb_raw/%s", names[i]);
+        snprintf(to, sizeof to, "%s/db/%s", folder, names[i]);
+        expect_ok(file_copy(fixture(from), to));
+    }
+    snprintf(to, sizeof to, "%s/db", folder);
+    expect_ok(source_open_images(to, true, IMAGE_AS_STORED, &source));
+    db = leveldb_open(options, to, &failure);
+    ck_assert_ptr_null(failure);
+    for (int i = 0; i < 60; i++) {
+        snprintf(from, sizeof from, "%08d", i);
+        leveldb_put(db, writing, from, 8, "other", 5, &failure);
+        ck_assert_ptr_null(failure);
+    }
+    leveldb_compact_range(db, NULL, 0, NULL, 0); /* removes the table that was read */
+    leveldb_close(db);
+    leveldb_options_destroy(options);
+    leveldb_writeoptions_destroy(writing);
+    snprintf(to, sizeof to, "%s/db/%s", folder, names[1]);
+    ck_assert_int_ne(access(to, F_OK), 0);
+    for (uint64_t i = 0; i < 60; i++)
+        check_raw(source, i, 1, 2, 3);
+    source_close(source);
+}
+END_TEST
+#endif
+
 START_TEST(a_bad_datum_names_file_record_and_key)
 {
     struct source *source = open_database("lmdb_bad");
@@ -552,6 +594,8 @@ SUITE("input_database")
     tcase_add_test(tcase, leveldb_is_read_from_table_and_log_and_left_as_it_was);
 #ifdef HAVE_LEVELDB
     tcase_add_test(tcase, leveldb_leaves_no_temporary_folder);
+    tcase_add_test(tcase,
+                   leveldb_gives_the_records_of_its_opening_while_another_program_writes_to_it);
 #else
     (void)leveldb_leaves_no_temporary_folder;
 #endif

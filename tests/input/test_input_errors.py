@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 try:
@@ -51,9 +52,9 @@ class Errors(unittest.TestCase):
             f["label"] = np.resize(np.asarray(labels), n)
 
     def train(self, ranks, type="Data", param='data_param { source: "data.h5" batch_size: 4 }',
-              more=()):
+              more=(), net=NET):
         with open(self.path("net.prototxt"), "w") as f:
-            f.write(NET % {"type": type, "param": param})
+            f.write(net % {"type": type, "param": param})
         return subprocess.run([MPIRUN, str(ranks), POSEIDON, "train", "--solver=solver.prototxt",
                                *more],
                               cwd=self.dir, capture_output=True, text=True, timeout=600)
@@ -157,6 +158,11 @@ class Errors(unittest.TestCase):
         self.data(labels)
         self.refused(self.train(1), "layer 'loss'", "label 10", "sample 2", "0..9", "10 classes")
 
+    def test_labels_of_a_file_that_are_no_whole_numbers_are_refused(self):
+        self.data(np.arange(64) % 10 + 0.5 * (np.arange(64) == 40))
+        self.refused(self.train(2), "layer 'loss'", "label 0.5", "no whole number of 0..9")
+        self.refused(self.train(1, more=["--dry-run"]), "not ready to train", "not all of them whole")
+
     def test_label_out_of_range_on_one_of_four_ranks_ends_all(self):
         for place, value in ((13, 10), (63, -1), (63, 0.5e9)):
             labels = (np.arange(64) % 10).astype(np.float32)
@@ -236,6 +242,56 @@ class Errors(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(done.stderr.count(" images turned upright, as their EXIF data say"), says, done.stderr)
 
+    def test_the_dry_run_reads_records_and_names_a_filter_that_is_not_here(self):
+        with h5py.File(self.path("data.h5"), "w") as f:  # only the chunk in the middle is compressed
+            d = f.create_dataset("data", (60, 1, 8, 8), "u1", chunks=(20, 1, 8, 8), compression="lzf")
+            noise = np.random.default_rng(1).integers(0, 256, (20, 1, 8, 8), dtype=np.uint8)
+            d[:20], d[20:40], d[40:], f["label"] = noise, 0, noise, np.arange(60) % 10
+            self.assertEqual([d.id.get_chunk_info(i).filter_mask for i in range(3)], [1, 0, 1])
+        for more in (["--dry-run"], []):
+            self.refused(self.train(1, more=more), "layer 'input'", "data.h5: data set 'data' is compressed by filter "
+                         "32000 (lzf)", "h5repack -f GZIP=1 IN OUT")
+        for damaged in (0, 1, 2):
+            with h5py.File(self.path("data.h5"), "w") as f:
+                d = f.create_dataset("data", data=np.resize(noise, (60, 1, 8, 8)), chunks=(20, 1, 8, 8), compression="gzip")
+                f["label"] = np.arange(60) % 10
+                where = d.id.get_chunk_info(damaged)
+            with open(self.path("data.h5"), "r+b") as f:
+                f.seek(where.byte_offset)
+                f.write(b"\0" * where.size)
+            with open(self.path("list.txt"), "w") as f:
+                f.write("data.h5\n")
+            self.refused(self.train(1, more=["--dry-run"]), "layer 'input'", "data set 'data' cannot be read")
+            self.refused(self.train(1, "HDF5Data", 'hdf5_data_param { source: "list.txt" batch_size: 4 }',
+                                    more=["--dry-run"]), "layer 'input'", "data set 'data' cannot be read")
+
+    def test_the_dry_run_reads_images_without_single_labels(self):
+        picture = os.path.join(os.environ["abs_top_srcdir"], "tests", "data", "input", "images", "color.png")
+        for names in ("good good bad", "good bad good"):
+            with open(self.path("list.txt"), "w") as f:
+                f.write("".join("%s 1 2\n" % {"good": picture, "bad": self.path("list.txt")}[n] for n in names.split()))
+            done = self.train(1, "ImageData", 'image_data_param { source: "list.txt" batch_size: 2 label_size: 2 '
+                              'new_height: 9 new_width: 9 }', more=["--dry-run"],
+                              net=NET.replace("SoftmaxWithLoss", "SigmoidCrossEntropyLoss").replace("10", "2"))
+            if "built without" in done.stderr:
+                self.skipTest(done.stderr)
+            self.refused(done, "layer 'input'", "list.txt, image %d" % names.split().index("bad"))
+
+    def test_a_file_that_another_program_has_open_for_writing_says_so(self):
+        self.data(range(10))
+        with h5py.File(self.path("data.h5"), "a"):
+            self.refused(self.train(1, more=["--dry-run"]), "data.h5: another program has it open for writing",
+                         "HDF5_USE_FILE_LOCKING=FALSE")
+
+    def test_records_of_one_number_are_described(self):
+        with h5py.File(self.path("data.h5"), "w") as f:
+            f["data"], f["label"] = np.zeros((8, 3)), np.arange(8) % 10
+        with open(self.path("list.txt"), "w") as f:
+            f.write("data.h5\n")
+        done = self.train(1, "HDF5Data", 'hdf5_data_param { source: "list.txt" batch_size: 4 }', more=["--dry-run"],
+                          net=NET.replace('top: "data" top: "label"', 'top: "label" top: "data"', 1))
+        self.assertIn("list.txt, 8 records of single floats", done.stdout, done.stderr)
+
     def test_a_file_that_is_damaged_while_training_ends_all_ranks(self):
         with h5py.File(self.path("data.h5"), "w") as f:
             f.create_dataset("data", data=np.random.default_rng(1).integers(
@@ -246,6 +302,81 @@ class Errors(unittest.TestCase):
             f.seek(where.byte_offset)
             f.write(b"\0" * where.size)
         self.refused(self.train(2), "layer 'input'", "data.h5")
+
+    def datum(self, label, pixel):
+        """Caffe's Datum of 1 x 4 x 4 bytes, all alike."""
+        return bytes([8, 1, 16, 4, 24, 4, 34, 16]) + bytes([pixel]) * 16 + bytes([40, label])
+
+    def begin(self, ranks, source):
+        """A training without an end: the loss is 0 as long as every pixel is the label."""
+        with open(self.path("net.prototxt"), "w") as f:
+            f.write("""
+                layer { name: "input" type: "Data" top: "data" top: "label" data_param { source: "%s" batch_size: 10 } }
+                layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" param { lr_mult: 1e-30 } param { lr_mult: 0 }
+                        inner_product_param { num_output: 1 weight_filler { type: "constant" value: 0.0625 } } }
+                layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "label" top: "loss" }""" % source)
+        log = open(self.path("log"), "w")
+        self.addCleanup(log.close)
+        run = subprocess.Popen([MPIRUN, str(ranks), POSEIDON, "train", "--solver=solver.prototxt", "--threads=1",
+                                "--max-iter=100000000"], cwd=self.dir, stdout=log, stderr=log)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.terminate)
+        self.pass_iterations(run, 30)
+        return run
+
+    def log(self):
+        with open(self.path("log")) as f:
+            return f.read()
+
+    def pass_iterations(self, run, n):
+        until = self.log().count(", loss = ") + n
+        while self.log().count(", loss = ") < until and run.poll() is None:
+            time.sleep(0.02)
+
+    def all_losses_are_zero(self):
+        losses = [line.split(", loss = ")[1] for line in self.log().splitlines() if ", loss = " in line]
+        self.assertGreater(len(losses), 30)
+        self.assertEqual(set(losses), {"0"})
+
+    def test_an_lmdb_that_is_written_while_training_reads_it_never_gives_other_records(self):
+        try:
+            import lmdb
+        except ImportError:
+            self.skipTest("this Python has no lmdb")
+
+        def commit(env, first, n, pixel):
+            with env.begin(write=True) as t:
+                for i in range(first, first + n):
+                    t.put(b"%08d" % i, self.datum(i % 10, i % 10 if pixel is None else pixel))
+
+        for ranks, commits in ((1, 1), (1, 2), (2, 30)):
+            env = lmdb.open(self.path("db%d" % commits), map_size=1 << 26)
+            commit(env, 0, 500, None)
+            run = self.begin(ranks, "db%d" % commits)
+            for k in range(commits):
+                commit(env, 1000 + 50 * k, 50, 99)
+                commit(env, 0, 500, 99) if k else None  # pages that are free by now are used again
+            self.pass_iterations(run, 100)
+            self.all_losses_are_zero()
+            if commits == 1:  # no page of the set that is read can have been used again
+                self.assertIsNone(run.poll(), self.log())
+                run.terminate()
+            else:
+                self.assertNotIn(run.wait(60), (0, 124), self.log())
+                self.assertIn("layer 'input'", self.log())
+                self.assertIn("db%d/data.mdb: another program is writing to this LMDB" % commits, self.log())
+            run.wait()
+
+    def test_a_program_that_would_change_the_hdf5_file_that_training_reads_is_kept_out(self):
+        with h5py.File(self.path("data.h5"), "w") as f:
+            f["label"] = np.arange(500) % 10
+            f["data"] = np.resize(np.arange(500) % 10, (16, 500)).T.reshape(500, 1, 4, 4).astype(np.uint8)
+        run = self.begin(2, "data.h5")
+        with self.assertRaises(OSError):
+            h5py.File(self.path("data.h5"), "a")
+        self.pass_iterations(run, 30)
+        self.assertIsNone(run.poll(), self.log())
+        self.all_losses_are_zero()
 
 
 if __name__ == "__main__":

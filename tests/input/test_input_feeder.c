@@ -78,7 +78,7 @@ START_TEST(samples_crops_and_mirrors_are_the_same_at_any_number_of_ranks)
     singly = _i;
     static float label[2][PASSES * GLOBAL], pixels[2][PASSES * GLOBAL][4];
 
-    for (enum shuffle shuffle = SHUFFLE_NONE; shuffle <= SHUFFLE_WINDOWS; shuffle++) {
+    for (enum shuffle shuffle = SHUFFLE_NONE; shuffle <= SHUFFLE_ALL; shuffle++) {
         gather(1, 1, shuffle, label[0], pixels[0]);
         for (int nranks = 1; nranks <= 4; nranks++) {
             gather(nranks, 1 + nranks % 2, shuffle, label[1], pixels[1]);

@@ -112,6 +112,37 @@ for dry in '' --dry-run; do
     refuses "twins.prototxt:[0-9]+: layer 'conv1': another layer of this name \(line [0-9]+\) has parameters too, and a snapshot holds one layer of a name"
 done
 dry 1 0 'two layers of one name, and no snapshots' --solver=twins.solver --set snapshot=0 --set snapshot_after_train=false
+# labels of DummyData: whole numbers are made of them, as Caffe's losses do, and constants are compared with the scores
+made_up() { # FILLER
+    cat >made_up.prototxt <<END
+layer { name: "d" type: "DummyData" top: "data" top: "label" dummy_data_param { shape { dim: 4 dim: 6 } shape { dim: 4 } $1 } }
+layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 5 weight_filler { type: "xavier" } } }
+layer { name: "accuracy" type: "Accuracy" bottom: "ip" bottom: "label" top: "accuracy" include { phase: TRAIN } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
+END
+    echo "net: 'made_up.prototxt' base_lr: 0.1 lr_policy: 'fixed' max_iter: 4 display: 1 snapshot_after_train: false random_seed: 3" >made_up.solver
+    train 2 made_up.log --solver=made_up.solver --summary=made_up.json
+}
+for value in 0.01 4.9; do
+    made_up "data_filler { type: 'constant' value: $value }" || { fail "labels of $value"; tail -n 2 made_up.log; }
+    cut=$(hash_of made_up.json)
+    grep -q "layer 'd': 'label' is read as labels, so the filler's numbers are cut to whole ones" made_up.log || fail "labels of $value are cut without a word"
+    dry 1 0 "labels of $value" --solver=made_up.solver
+    made_up "data_filler { type: 'constant' value: $value } data_filler { type: 'constant' value: ${value%.*} }"
+    grep -q "is read as labels" made_up.log && fail "whole labels are cut"
+    [ "$(hash_of made_up.json)" = "$cut" ] || fail "labels of $value train as others than ${value%.*}"
+done
+made_up "data_filler { type: 'uniform' min: 0 max: 5 }" || { fail 'random labels'; tail -n 2 made_up.log; }
+for value in 5 -1; do
+    made_up "data_filler { type: 'constant' value: 1 } data_filler { type: 'constant' value: $value }" && fail "labels of $value train"
+    dry 1 1 "labels of $value" --solver=made_up.solver
+    refuses "layer 'd' .DummyData.: data_filler value: label $value of 'label' is outside 0..4 .the scores have 5 classes."
+done
+# a blob that several layers read has its own name in messages, not that of a copy
+made_up "data_filler { type: 'constant' value: 1 }"
+sed -i 's/"SoftmaxWithLoss"/"EuclideanLoss"/' made_up.prototxt
+dry 1 1 'a blob with several readers' --solver=made_up.solver
+refuses "layer 'loss' .EuclideanLoss.: expected two bottoms with as many samples and elements: 'ip' is 4 5 .20., 'label' is 4"
 # little KB NAME: a dry run where so much memory is left
 little() {
     name=$2

@@ -16,21 +16,27 @@ went_on() {
         fail "$name: resumed at 12, the parameters after 24 iterations differ"
 }
 
-# Caffe's default of max_iter is 0: no iteration, but what stands behind the last one, all at iteration 0.
-make_solver none.prototxt 'test_interval: 5' 'test_iter: 2' 'display: 5' 'lr_policy: "poly"'
+# a max_iter of 0, as in Caffe: no iteration, but what stands behind the last one, all at iteration 0; without any: refused
+make_solver none.prototxt 'test_iter: 2' 'test_interval: 5'
+for option in --dry-run --summary=none.json; do
+    train 2 none.log --solver=none.prototxt $option && fail "max_iter unset, $option: status 0"
+    grep -q '^poseidon train: none.prototxt: the solver has no max_iter; add it, or give --max-iter=N or --epochs=N' none.log ||
+        { fail "max_iter unset, $option"; tail none.log; }
+done
+make_solver none.prototxt 'max_iter: 0' 'test_interval: 5' 'test_iter: 2' 'display: 5' 'lr_policy: "poly"'
 for ranks in 1 2; do
     log=none-$ranks.log
-    train $ranks $log --solver=none.prototxt --batch=32 --summary=none.json || { fail "max_iter unset"; tail $log; }
+    train $ranks $log --solver=none.prototxt --batch=32 --summary=none.json || { fail "max_iter 0"; tail $log; }
     for line in 'Iteration 0, Testing net' 'Test net output' 'Iteration 0, loss = ' 'Optimization Done' \
-        'none.prototxt: max_iter is 0 or not set: no iteration is run'; do
-        grep -q "$line" $log || { fail "max_iter unset, $ranks ranks: expected '$line'"; cat $log; }
+        'none.prototxt: max_iter is 0: no iteration is run'; do
+        grep -q "$line" $log || { fail "max_iter 0, $ranks ranks: expected '$line'"; cat $log; }
     done
     [ "$(json_value none.json iterations)" = 0 ] && [ "$(json_value none.json train_loss)" = null ] ||
-        fail "max_iter unset: $(cat none.json)"
-    mv none_iter_0.solverstate.h5 none-$ranks.solverstate.h5 || fail "max_iter unset: no snapshot"
+        fail "max_iter 0: $(cat none.json)"
+    mv none_iter_0.solverstate.h5 none-$ranks.solverstate.h5 || fail "max_iter 0: no snapshot"
     hash_of none.json >none-$ranks.hash
 done
-cmp none-1.hash none-2.hash || fail 'max_iter unset: one rank and two have other parameters'
+cmp none-1.hash none-2.hash || fail 'max_iter 0: one rank and two have other parameters'
 train 1 elsewhere.log --solver=none.prototxt --batch=32 --snapshot-prefix="$work/else where" || fail '--snapshot-prefix'
 [ -e "$work/else where_iter_0.solverstate.h5" ] || fail "--snapshot-prefix: $(ls)"
 # that snapshot is where a run from scratch begins

@@ -24,6 +24,8 @@ with open('parts.txt', 'w') as f:
     f.write('0.h5\n1.h5\n')
 with h5py.File('all.h5', 'w') as f:
     f['data'], f['label'] = images.astype('u1'), np.arange(40)
+with h5py.File('labels.h5', 'w') as f:
+    f['data'] = np.arange(40, dtype='u1').reshape(40, 1, 1, 1)
 with h5py.File('gzip.h5', 'w') as f:
     f.create_dataset('data', data=images.astype('u1'), chunks=(7, 3, 4, 4), compression='gzip')
     f['label'] = np.arange(40)
@@ -113,6 +115,34 @@ for kind in sys.argv[1:]:  # label i % 10 of record i
 if 'leveldb' in sys.argv:
     assert (np.sort(raw.reshape(2, 60)) == np.arange(60) // 6).all()
 PY
+# two layers with as many records: label k stays with image k, whichever of them is shuffled or begins later
+pair() { # RANKS IMAGES LABELS [OPTION...]
+    cat >pair.net <<END
+layer { name: "im" top: "data" $2 }
+layer { name: "lab" top: "label" $3 }
+layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" param { lr_mult: 1e-30 } param { lr_mult: 0 }
+    inner_product_param { num_output: 1 weight_filler { type: "constant" value: 0.0208333333 } } }
+layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "label" top: "loss" }
+END
+    text=$*
+    echo 'net: "pair.net" base_lr: 1 lr_policy: "fixed" max_iter: 30 display: 1 snapshot_after_train: false random_seed: 7' >pair.solver
+    ranks=$1
+    shift 3
+    train "$ranks" log --solver=pair.solver --threads=1 "$@" || { fail "$text"; tail -n 2 log; return; }
+    awk '/, loss = / { n++; if ($NF > 1e-6) wrong++ } END { exit !(n >= 30 && !wrong) }' log || { fail "parted: $text"; grep -e ', loss = ' log | head -n 3; }
+}
+hdf5='type: "HDF5Data" hdf5_data_param { source: "parts.txt" batch_size: 4'
+data='type: "Data" data_param { source: "all.h5" batch_size: 4'
+for ranks in 1 3; do
+    for way in 'shuffle: true|' '|shuffle: true' 'shuffle: true|shuffle: true' '|'; do
+        pair $ranks "$data ${way%|*} }" "$hdf5 ${way#*|} }"
+        pair $ranks "$data ${way%|*} }" "$hdf5 ${way#*|} }" --shuffle
+    done
+    pair $ranks "$data }" 'type: "Data" data_param { source: "labels.h5" batch_size: 4 shuffle: true }'
+    "$POSEIDON" --version | grep -q PNG && pair $ranks 'top: "own" type: "ImageData" image_data_param { source: "list.txt" batch_size: 4 shuffle: true }' "$hdf5 }"
+done
+pair 2 "$data rand_skip: 30 }" "$hdf5 }"
+grep -q "layer 'lab': samples come in the order of layer 'im', which has as many records (40)" log || { fail 'the order that holds for both is not said'; cat log; }
 # refused MESSAGE OPTION...
 refused() {
     message=$1

@@ -4,7 +4,11 @@
  * word, and opening needs a lock file that can be written. Reading takes little: a file is pages, a
  * tree of branch pages leads to leaf pages, and long values lie in runs of overflow pages. The
  * leaves are listed once with the number of their first record; a record is then two reads, from
- * any thread. */
+ * any thread.
+ *
+ * No reader's slot in lock.mdb is taken, so a writer may reuse pages of the snapshot read here. The
+ * transaction that makes snapshot S + 3 is the first to do so, and begins after S + 2 has taken the
+ * meta page of S. A record is therefore right if that meta page is unchanged after its reading. */
 
 /* clang-format off */
 /*   page    u64 number, u16 -, u16 flags, u16 end of offsets, u16 -, u16 offset of each node
@@ -74,7 +78,9 @@ struct lmdb {
     uint64_t npages;   /* whole pages in the file */
     struct leaf *leaf; /* owned; in order of keys */
     size_t nleaves;
-    uint64_t visited; /* pages met while listing the leaves */
+    uint64_t visited;         /* pages met while listing the leaves */
+    uint8_t meta[META_BYTES]; /* the meta page of the snapshot */
+    uint64_t meta_at;         /* its offset */
 };
 
 static uint16_t u16(const uint8_t *at)
@@ -226,6 +232,20 @@ static int meta_read(const struct lmdb *db, uint64_t offset, uint8_t out[META_BY
     return 0;
 }
 
+/* Fails if pages of the snapshot may have been reused: to be called after reading them. */
+static int snapshot_check(const struct lmdb *db)
+{
+    uint8_t now[META_BYTES];
+
+    if (lmdb_read_at(db, db->meta_at, now, sizeof now))
+        return -1;
+    if (memcmp(now, db->meta, sizeof now) == 0)
+        return 0;
+    return error_set("%s: another program is writing to this LMDB, and records may have changed "
+                     "while they were read; let that program end, or give a copy (mdb_copy)",
+                     db->kv.path);
+}
+
 static int tree_open(struct lmdb *db, const uint8_t *tree)
 {
     unsigned flags = u16(tree + TREE_FLAGS) & 0x7fffu, depth = u16(tree + TREE_DEPTH);
@@ -250,24 +270,29 @@ static int tree_open(struct lmdb *db, const uint8_t *tree)
 
 static int file_open(struct lmdb *db)
 {
-    uint8_t meta[2][META_BYTES];
+    uint8_t second[META_BYTES];
     struct stat st;
+    int status;
 
     db->fd = open(db->kv.path, O_RDONLY | O_CLOEXEC);
     if (db->fd < 0 || fstat(db->fd, &st) != 0)
         return error_set("%s: %s", db->kv.path, strerror(errno));
     db->bytes = (uint64_t)st.st_size;
-    if (meta_read(db, 0, meta[0]))
+    if (meta_read(db, 0, db->meta))
         return -1;
-    db->page_bytes = u32(meta[0] + FREE_TREE_AT);
+    db->page_bytes = u32(db->meta + FREE_TREE_AT);
     if (db->page_bytes < 256 || db->page_bytes > MAX_PAGE_BYTES ||
         (db->page_bytes & (db->page_bytes - 1)))
         return error_set("%s: damaged LMDB file: pages of %u bytes", db->kv.path, db->page_bytes);
     db->npages = db->bytes / db->page_bytes;
-    if (meta_read(db, db->page_bytes, meta[1]))
+    if (meta_read(db, db->page_bytes, second))
         return -1;
-    return tree_open(db, meta[u64(meta[1] + TRANSACTION_AT) > u64(meta[0] + TRANSACTION_AT)] +
-                             DATA_TREE_AT);
+    if (u64(second + TRANSACTION_AT) > u64(db->meta + TRANSACTION_AT)) {
+        memcpy(db->meta, second, sizeof second);
+        db->meta_at = db->page_bytes;
+    }
+    status = tree_open(db, db->meta + DATA_TREE_AT);
+    return snapshot_check(db) ? -1 : status;
 }
 
 /* The leaf page that holds record `place`, and the node in it. */
@@ -325,9 +350,8 @@ static void range_expect(const struct lmdb *db, uint64_t from, uint64_t to)
                             (off_t)((to - from) * db->page_bytes), POSIX_FADV_WILLNEED);
 }
 
-static int lmdb_read(struct kv *kv, uint64_t place, bool wants_key, struct strbuf *out)
+static int record_read(struct lmdb *db, uint64_t place, bool wants_key, struct strbuf *out)
 {
-    struct lmdb *db = (struct lmdb *)kv;
     uint8_t page[MAX_PAGE_BYTES];
     const uint8_t *node, *value;
     uint64_t number;
@@ -344,7 +368,7 @@ static int lmdb_read(struct kv *kv, uint64_t place, bool wants_key, struct strbu
         return error_set("%s: an LMDB of named data bases, such as '%.*s'; Caffe's have their "
                          "records in the main one: mdb_dump -s NAME FOLDER | sed /^database=/d | "
                          "mdb_load NEW",
-                         kv->path, (int)u16(node + 6), (const char *)node + NODE_HEADER);
+                         db->kv.path, (int)u16(node + 6), (const char *)node + NODE_HEADER);
     if (u16(node + 4) & ~NODE_BIG)
         return damaged(db, number, "has a node of an unknown kind");
     if (length > MAX_VALUE)
@@ -356,6 +380,14 @@ static int lmdb_read(struct kv *kv, uint64_t place, bool wants_key, struct strbu
     if ((size_t)(page + db->page_bytes - value) < length)
         return damaged(db, number, "has a node outside it");
     return strbuf_add(out, value, length, "a record");
+}
+
+static int lmdb_read(struct kv *kv, uint64_t place, bool wants_key, struct strbuf *out)
+{
+    struct lmdb *db = (struct lmdb *)kv;
+    int status = record_read(db, place, wants_key, out);
+
+    return snapshot_check(db) ? -1 : status; /* a damaged page may be a reused one */
 }
 
 /* Values that were written one behind the other lie so, but for a leaf now and then. Small ones lie

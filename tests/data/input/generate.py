@@ -52,7 +52,7 @@ def sources():
     write("bad_no_records.h5", data=data[:0], label=label[:0])
     write("bad_empty_records.h5", data=data[:, :, :0], label=label)
     write("bad_many_labels.h5", data=data, label=np.zeros((12, 4)))
-    write("bad_bool.h5", data=data > 3, label=label)
+    write("bool.h5", data=data > 3, label=label)
     write("bad_lzf.h5", data=(data, dict(chunks=(5, 3, 5, 6), compression="lzf")), label=label)
     with create("bad_text.h5") as f:
         f["data"] = data
