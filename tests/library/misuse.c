@@ -351,6 +351,15 @@ void case_uninitialised(const char *options)
     REFUSED(poseidon_create(MPI_COMM_WORLD, options, &p), "MPI is not initialised");
 }
 
+/* A launcher's variables say more than the one rank that there is. */
+void case_launched(const char *text)
+{
+    struct poseidon *p;
+
+    REFUSED(poseidon_create(MPI_COMM_WORLD, NULL, &p), text);
+    REFUSED(poseidon_create(MPI_COMM_SELF, NULL, &p), text);
+}
+
 void case_single(const char *options)
 {
     struct poseidon *p;
