@@ -6,6 +6,7 @@
  * counts for nobody's silence. */
 #include "wire/wire_internal.h"
 
+#include "util/error.h"
 #include "util/ranks.h"
 #include "util/strbuf.h"
 #include "util/watchdog.h"
@@ -111,14 +112,20 @@ void heartbeat_stop(struct wire *wire)
 
 /* ---- saying ---- */
 
+/* Closes, and not because of a failure. */
+static bool ends(const struct wire *wire)
+{
+    return atomic_load(&wire->close_asked) && !wire->compute_failed && !atomic_load(&wire->failed);
+}
+
 /* Messages that come and go are progress, too: a slow link may keep all waiting for long. */
 static struct beat look_at_self(struct wire *wire)
 {
     const struct wire_watch *watch = &wire->options.watch;
     struct beat beat = {.at = WIRE_NOWHERE,
-                        .waits = atomic_load(&wire->close_asked) ? CLOSES
-                                 : atomic_load(&wire->sleeping)  ? WAITS
-                                                                 : 0};
+                        .waits = ends(wire)                     ? CLOSES
+                                 : atomic_load(&wire->sleeping) ? WAITS
+                                                                : 0};
 
     if (watch->where)
         watch->where(watch->context, &beat.at);
@@ -279,6 +286,37 @@ void heartbeat_put_busy(const struct wire *wire, struct strbuf *text)
     }
 }
 
+/* Rank 0: fails where a rank has closed and another one has begun what takes all ranks. */
+static int check_ends(const struct wire *wire)
+{
+    const struct heartbeat *heartbeat = wire->heartbeat;
+    const struct wire_watch *watch = &wire->options.watch;
+    const struct topology *hosts = watch->topology;
+    const struct peer *first = NULL, *last = heartbeat->peers;
+    struct strbuf text = {0};
+
+    for (int r = 0; r < heartbeat->npeers; r++) {
+        const struct peer *peer = &heartbeat->peers[r];
+
+        if (peer->beat.waits == CLOSES &&
+            (!first || peer->beat.at.iteration < first->beat.at.iteration))
+            first = peer;
+        if (peer->beat.at.iteration > last->beat.at.iteration)
+            last = peer;
+    }
+    if (!watch->even || !first || first->beat.at.iteration >= last->beat.at.iteration)
+        return 0;
+    ranks_put(&text, hosts, (int)(first - heartbeat->peers));
+    strbuf_printf(&text, " ends after %lld iteration%s (%s), and ",
+                  (long long)first->beat.at.iteration, first->beat.at.iteration == 1 ? "" : "s",
+                  watch->end);
+    ranks_put(&text, hosts, (int)(last - heartbeat->peers));
+    strbuf_printf(&text, " has begun another one, which takes all ranks: %s", watch->even);
+    error_set("%s", strbuf_text(&text));
+    strbuf_free(&text);
+    return -1;
+}
+
 /* The rank that is silent longest; -1: all have given signs. Elsewhere than on rank 0: rank 0. */
 static int most_silent(const struct wire *wire, int64_t now, double *seconds)
 {
@@ -359,6 +397,10 @@ void heartbeat_look(struct wire *wire, int64_t now)
     }
     take_beats(wire, now);
     send_beat(wire, now);
-    if (!wire->stop && !atomic_load(&wire->failed))
+    if (wire->stop || atomic_load(&wire->failed))
+        return;
+    if (wire->rank == 0 && check_ends(wire))
+        alarm_raise(wire, true);
+    else
         judge(wire, now);
 }
