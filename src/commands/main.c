@@ -132,19 +132,6 @@ static int command_fail(const char *command)
     return 1;
 }
 
-/* Before MPI_Init: Open MPI ends the programs of srun with a page of text each. The first program
- * speaks for all. */
-static int check_strangers(void)
-{
-    int number = 0;
-
-    if (!launcher_check(false, &number))
-        return 0;
-    if (number > 0)
-        exit(1);
-    return -1;
-}
-
 /* Ranks that do not run the same program end here: they have no collective call in common. */
 static void require_same_program(const char *command)
 {
@@ -165,11 +152,15 @@ static void require_same_program(const char *command)
 static int start_mpi(int *argc, char ***argv)
 {
     char command[24];
-    int level = 0, size = 1;
+    int level = 0, size = 1, number = 0;
 
     snprintf(command, sizeof command, "%s", *argc > 0 ? (*argv)[0] : "");
-    if (check_strangers())
+    /* Open MPI would end the programs of srun with a page of text each. The first one speaks. */
+    if (launcher_check(false, &number)) {
+        if (number > 0)
+            exit(1);
         return -1;
+    }
     /* Open MPI's default over TCP asks the receiver for every large message, and that question
      * queues behind the data that the receiver sends itself: measured, 4 ranks sending to all
      * others at once got 0.58 of their links, without the asking (no "put") 0.88. The user's

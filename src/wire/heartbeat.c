@@ -112,18 +112,14 @@ void heartbeat_stop(struct wire *wire)
 
 /* ---- saying ---- */
 
-/* Closes, and not because of a failure. */
-static bool ends(const struct wire *wire)
-{
-    return atomic_load(&wire->close_asked) && !wire->compute_failed && !atomic_load(&wire->failed);
-}
-
 /* Messages that come and go are progress, too: a slow link may keep all waiting for long. */
 static struct beat look_at_self(struct wire *wire)
 {
     const struct wire_watch *watch = &wire->options.watch;
+    bool ends =
+        atomic_load(&wire->close_asked) && !wire->compute_failed && !atomic_load(&wire->failed);
     struct beat beat = {.at = WIRE_NOWHERE,
-                        .waits = ends(wire)                     ? CLOSES
+                        .waits = ends                           ? CLOSES
                                  : atomic_load(&wire->sleeping) ? WAITS
                                                                 : 0};
 
@@ -289,30 +285,29 @@ void heartbeat_put_busy(const struct wire *wire, struct strbuf *text)
 /* Rank 0: fails where a rank has closed and another one has begun what takes all ranks. */
 static int check_ends(const struct wire *wire)
 {
-    const struct heartbeat *heartbeat = wire->heartbeat;
     const struct wire_watch *watch = &wire->options.watch;
-    const struct topology *hosts = watch->topology;
-    const struct peer *first = NULL, *last = heartbeat->peers;
+    const struct peer *peers = wire->heartbeat->peers;
     struct strbuf text = {0};
+    int first = -1, last = 0;
 
-    for (int r = 0; r < heartbeat->npeers; r++) {
-        const struct peer *peer = &heartbeat->peers[r];
+    for (int r = 0; r < wire->heartbeat->npeers; r++) {
+        int64_t iteration = peers[r].beat.at.iteration;
 
-        if (peer->beat.waits == CLOSES &&
-            (!first || peer->beat.at.iteration < first->beat.at.iteration))
-            first = peer;
-        if (peer->beat.at.iteration > last->beat.at.iteration)
-            last = peer;
+        if (peers[r].beat.waits == CLOSES &&
+            (first < 0 || iteration < peers[first].beat.at.iteration))
+            first = r;
+        if (iteration > peers[last].beat.at.iteration)
+            last = r;
     }
-    if (!watch->even || !first || first->beat.at.iteration >= last->beat.at.iteration)
+    if (!watch->even || first < 0 ||
+        peers[first].beat.at.iteration >= peers[last].beat.at.iteration)
         return 0;
-    ranks_put(&text, hosts, (int)(first - heartbeat->peers));
-    strbuf_printf(&text, " ends after %lld iteration%s (%s), and ",
-                  (long long)first->beat.at.iteration, first->beat.at.iteration == 1 ? "" : "s",
-                  watch->end);
-    ranks_put(&text, hosts, (int)(last - heartbeat->peers));
-    strbuf_printf(&text, " has begun another one, which takes all ranks: %s", watch->even);
-    error_set("%s", strbuf_text(&text));
+    ranks_put(&text, watch->topology, first);
+    strbuf_puts(&text, " ends ");
+    put_place(wire, &text, &peers[first].beat);
+    strbuf_puts(&text, ", which ");
+    ranks_put(&text, watch->topology, last);
+    error_set("%s has begun: %s", strbuf_text(&text), watch->even);
     strbuf_free(&text);
     return -1;
 }

@@ -42,7 +42,7 @@ if sys.argv[1] == "types":  # what is refused is closed, and a program that goes
     try:
         poseidon_jax.Ranks([jnp.zeros(3, "float32"), jnp.zeros(3, "int32")])
     except TypeError as error:
-        print(error)
+        os.write(1, f"{error}\n".encode())  # in one piece, which no other rank's can part
     ranks = poseidon_jax.Ranks([jnp.zeros((2, 0), "float32"), jnp.zeros(0, "float32"), jnp.ones(3)], options="stall-timeout=none")
     for step in range(2 + (rank if "uneven" in sys.argv else 0)):
         means = ranks.mean(jax.grad(lambda p: (1 + rank) * sum(leaf.sum() for leaf in ranks.watch(p)))(ranks.params))

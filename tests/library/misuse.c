@@ -309,7 +309,7 @@ void case_silent(const char *options)
 /* The last rank ends an iteration before the others, which hear of it at once. */
 void case_early(const char *options)
 {
-    static const char advice[] = "has begun another one, which takes all ranks: give all ranks as";
+    static const char advice[] = " has begun: give all ranks as many batches";
     struct poseidon *p = started(0, options);
     char ends[64];
 
@@ -321,8 +321,8 @@ void case_early(const char *options)
     }
     snprintf(ends, sizeof ends, "rank %d", nranks - 1);
     if (rank < nranks - 1)
-        REFUSED(poseidon_wait_all(p), ends, "ends after 1 iteration (in poseidon_destroy)", advice);
-    REFUSED(poseidon_destroy(p), ends, "ends after 1 iteration (in poseidon_destroy)", advice);
+        REFUSED(poseidon_wait_all(p), ends, "ends in iteration 1", advice);
+    REFUSED(poseidon_destroy(p), ends, "ends in iteration 1", advice);
 }
 
 void case_unwritable(const char *options)
