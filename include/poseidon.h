@@ -133,8 +133,8 @@ POSEIDON_API int poseidon_create(MPI_Comm comm, const char *options, struct pose
 
 /* Frees the handle; NULL is allowed. Between two iterations this is the regular end. Within an
  * iteration, or before a poseidon_start that other ranks make, it is a failure, of which the other
- * ranks are told. A rank that ends an iteration before the other ranks is named after
- * stall-timeout. Collective; before MPI_Finalize, which otherwise ends the traffic and says so.
+ * ranks are told; so is, within seconds, a rank that ends before other ranks have begun their last
+ * iteration. Collective; before MPI_Finalize, which otherwise ends the traffic and says so.
  * After a failure some memory stays allocated until the process ends, because MPI may still use it.
  * Returns -1 where the handle had failed. */
 POSEIDON_API int poseidon_destroy(struct poseidon *p);

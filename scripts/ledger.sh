@@ -46,7 +46,7 @@ trace, timeline|c|src/trace/* src/timeline/*
 trainer|H|src/train/{compute,course,job,loop,net_exchange,nets,output,parts,place_updates,policy,rates,scores,start_log,test,timing,trainer}.*
 moving average of the weights|N|src/train/average.*
 dry run, made-up data|c|src/train/{dry_run,fake_data}.*
-agreement of ranks|N|src/train/agree_*.* src/util/{agree,agreement,handshake,ranks}.*
+agreement of ranks|N|src/train/agree_*.* src/util/{agree,agreement,handshake,launcher,ranks}.*
 signals, deadlines|N|src/train/{signals,deadline}.*
 late and lost ranks, NaN, damaged records|N|src/train/{data_notices,monitor,numeric_checks,stragglers}.* src/util/watchdog.*
 shares of the batch by speed|N|src/train/balance.*

@@ -7,14 +7,16 @@
         loss, grads = jax.value_and_grad(lambda p: loss_of(ranks.watch(p), batch))(params)
         return loss, update(params, ranks.mean(grads))
 
-    ranks.close(), poseidon_jax.finalize()
+    ranks.close(), poseidon_jax.finalize()        # Python's exit does it, too, but after an exception
 
 ranks.watch hands the parameters on, and sends each one's gradient the moment backpropagation has it; ranks.mean waits for the means
 over all ranks. A step calls each once. Start by mpirun. POSEIDON_LIBRARY names a libposeidon.so that the system does not find.
 """
+import atexit
 import ctypes.util
 import functools
 import os
+import sys
 import threading
 
 import jax
@@ -39,6 +41,7 @@ def library():
     if not there.value:  # as poseidon train does: Open MPI 4's default gets half of a link where all ranks send at once
         os.environ.setdefault("OMPI_MCA_btl_tcp_flags", "send,inplace")
         lib.MPI_Init_thread(None, None, 3, ctypes.byref(ctypes.c_int()))  # MPI_THREAD_MULTIPLE
+        atexit.register(finalize, os.getpid())
     lib.world = ctypes.c_int(0x44000000)  # MPICH and its kin have numbers, and Open MPI addresses
     if hasattr(lib, name := "ompi_mpi_comm_world"):
         lib.world = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(lib, name)))
@@ -50,27 +53,42 @@ def place(name):  # place("rank"), place("size")
     return value.value
 
 
-def finalize():  # the end of MPI, after every Ranks is closed
-    library().MPI_Finalize()
+def finalize(pid=None):  # the end of MPI, after that of every Ranks. pid: of a process that exits: an exception is to end all ranks at once
+    library().MPI_Finalized(ctypes.byref(over := ctypes.c_int()))
+    if over.value or pid and (pid != os.getpid() or not Ranks.used or getattr(sys, "last_value", None) is not None):
+        return
+    failed = [library().poseidon_destroy(Ranks.open.pop(handle).handle) for handle in list(Ranks.open)]
+    if not (pid and any(failed)):
+        library().MPI_Finalize()
 
 
 class Ranks:
+    open, used = {}, False  # by their handles
+
     def __init__(self, params, comm="auto", options="", state=None):  # state: what state() returned; rank 0's counts
         self.handle, self.lock = ctypes.c_void_p(), threading.Lock()  # XLA calls back from several threads
         words = ",".join(filter(None, ("comm=" + comm, options)))
         self._call("create", library().world, words.encode(), ctypes.byref(self.handle), own=False)
+        Ranks.open[self.handle.value], Ranks.used = self, True
+        try:
+            self._take(params, state)
+        except BaseException as error:  # nobody else could tell the other ranks, and close it
+            library().poseidon_fail(self.handle, str(error).encode())
+            library().poseidon_destroy(Ranks.open.pop(self.handle.value).handle)
+            raise
+
+    def _take(self, params, state):
         leaves, self.tree = jax.tree_util.tree_flatten_with_path(params)
         values = []
         for path, leaf in leaves:
             name = jax.tree_util.keystr(path)
             if leaf.dtype != jnp.float32:
-                text = f"{name}: expected float32, found {leaf.dtype}"
-                library().poseidon_fail(self.handle, text.encode())  # tells the other ranks
-                raise TypeError(text)
+                raise TypeError(f"{name}: expected float32, found {leaf.dtype}")
             values.append(numpy.array(leaf))
             self._call("share", values[-1].ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(values[-1].nbytes))
-            sides = (leaf.shape[0], leaf.size // leaf.shape[0]) if leaf.ndim > 1 else (0, 0)  # for factors of low rank
-            self._call("add", ctypes.byref(Tensor(name=name.encode(), elems=leaf.size, outputs=sides[0], inputs=sides[1])), None)
+            sides = (leaf.shape[0], leaf.size // leaf.shape[0]) if leaf.ndim > 1 and leaf.size else (0, 0)  # for factors of low rank
+            tensor = Tensor(name=name.encode(), elems=max(leaf.size, 1), outputs=sides[0], inputs=sides[1])
+            self._call("add", ctypes.byref(tensor), None)
         self._call("share", ctypes.byref(resumes := ctypes.c_int(state is not None)), ctypes.c_size_t(4))
         if resumes.value:
             self._call("state_set", state, ctypes.c_size_t(len(state or b"")))
@@ -104,7 +122,7 @@ class Ranks:
             self._call("wait_all")
             return tuple(memory.copy() for memory in self.memory)
 
-        posted = [leaf.ravel()[0] for leaf in jax.tree_util.tree_leaves(grads)]
+        posted = [leaf.ravel()[:1].sum() for leaf in jax.tree_util.tree_leaves(grads)]
         return jax.tree_util.tree_unflatten(self.tree, io_callback(wait, tuple(self.memory), *posted))
 
     def state(self):  # for a checkpoint: what lossy schemes have yet to send, as bytes; b"" but on rank 0. Collective
@@ -117,4 +135,5 @@ class Ranks:
 
     def close(self):  # collective
         handle, self.handle = self.handle, ctypes.c_void_p()
+        Ranks.open.pop(handle.value)
         self._call("destroy", handle, own=False)

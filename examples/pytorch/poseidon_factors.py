@@ -45,6 +45,9 @@ class Factors:
     def _product(self, m, x):
         p = m.weight
         if p in (self.rows if self.model.views else self.model.numbers) and p.requires_grad and torch.is_grad_enabled():
+            if len(p._backward_hooks) > 1 or getattr(p, "_post_accumulate_grad_hooks", None):  # which want to see its gradient
+                self._refuse(self.model.views, p, "its gradient has a hook")
+                return linear(x, p, m.bias)
             return Product.apply(x, p, m.bias, lambda *sides: self._keep(p, *sides))
         return linear(x, p, m.bias)  # copies of the net come here, too
 

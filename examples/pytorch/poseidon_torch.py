@@ -9,17 +9,20 @@ in its weight's place (poseidon_factors.py, which goes with this file). What wou
 parameters are float32, float16 or bfloat16, in the host's memory or on one GPU a rank (torch.cuda.set_device before all else). Start by
 mpirun. POSEIDON_LIBRARY names a libposeidon.so that the system does not find; libposeidon_cuda.so.1, for GPUs, lies beside it.
 """
+import atexit
 import contextlib
 import copy
 import ctypes.util
 import functools
 import gc
 import os
+import sys
 import time
 
 import numpy
 import poseidon_factors
 import torch
+from torch.utils._pytree import tree_map
 
 
 class Tensor(ctypes.Structure):  # struct poseidon_tensor
@@ -66,10 +69,12 @@ class Library:
         self.library.poseidon_error.restype = self.library.poseidon_advice.restype = ctypes.c_char_p
         self.library.poseidon_gradient.restype = ctypes.POINTER(ctypes.c_float)
         self.library.poseidon_state_size.restype = ctypes.c_size_t
+        self.open, self.used = {}, False  # the DataParallel of each handle
         self.library.MPI_Initialized(ctypes.byref(there := ctypes.c_int()))
         if not there.value:  # as poseidon train does: Open MPI 4's default gets half of a link where all ranks send at once
             os.environ.setdefault("OMPI_MCA_btl_tcp_flags", "send,inplace")
             self.library.MPI_Init_thread(None, None, 3, ctypes.byref(ctypes.c_int()))  # MPI_THREAD_MULTIPLE
+            atexit.register(self.end, os.getpid())
         try:
             self.world = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(self.library, "ompi_mpi_comm_world")))
         except ValueError:  # not Open MPI: MPICH and its kin have numbers
@@ -79,6 +84,24 @@ class Library:
         if (status := getattr(self.library, "poseidon_" + name)(*arguments)) < 0:
             raise RuntimeError(self.library.poseidon_error().decode())
         return status
+
+    def destroy(self, handle):
+        self.open.pop(handle.value, None)
+        return self.call("destroy", handle)
+
+    def end(self, pid=None):
+        """The end of MPI, and before it of what is open. pid: at the exit of that process. The end waits for all ranks, so an
+        exception, or an exit before any DataParallel, leaves it out: then this rank's exit ends the job."""
+        self.library.MPI_Finalized(ctypes.byref(over := ctypes.c_int()))
+        if over.value or pid and (pid != os.getpid() or not self.used or getattr(sys, "last_value", None) is not None):
+            return
+        for handle in list(self.open):
+            try:
+                self.destroy(ctypes.c_void_p(handle))
+            except RuntimeError as error:
+                if pid:
+                    return print("poseidon:", error, file=sys.stderr)
+        self.library.MPI_Finalize()
 
     def place(self, name):
         getattr(self.library, "MPI_Comm_" + name)(self.world, ctypes.byref(value := ctypes.c_int()))
@@ -95,8 +118,34 @@ def size():
     return library().place("size")
 
 
-def finalize():  # the end of MPI, after every DataParallel is closed
-    library().library.MPI_Finalize()
+def finalize():  # the end of MPI; the exit of Python does it, too, but after an exception
+    library().end()
+
+
+class Kept(torch.Tensor):
+    """A gradient that the library has: whatever is done with it waits for all of them, and is done with the result."""
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, model, p):
+        kept = torch.Tensor._make_wrapper_subclass(cls, p.shape, strides=p.stride(), dtype=p.dtype, device=p.device)
+        kept.there = lambda: model._hand_over(p)
+        kept.done = lambda: model.values or model.steps  # nobody will ask for it
+        return kept
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, arguments=(), named=None):
+        if "zero_" in str(function):  # zero_grad(set_to_none=False)
+            kept = arguments[0] if isinstance(arguments[0], (list, tuple)) else arguments[:1]
+            if all(isinstance(t, cls) and t.done() for t in kept):
+                return arguments[0]
+        arguments, named = tree_map(lambda t: t.there() if isinstance(t, cls) else t, (arguments, named or {}))
+        return function(*arguments, **named)
+
+
+for name in "numpy", "tolist", "data_ptr", "__repr__", "__deepcopy__", "__reduce_ex__":  # what does not pass there
+    setattr(Kept, name, lambda self, *more, name=name, **named: getattr(self.there(), name)(*more, **named))
 
 
 class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
@@ -112,14 +161,27 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
         self.values = self.lazy = "result=values" in options  # the library updates; nothing is waited for in backward
         self.syncs, self.queued, self.seen, self.scaler, self.steps = True, False, False, None, {}
         self.views, self.nodes, self.stamps, self.posted, self.waiting, self.met = {}, [], {}, set(), set(), set()
+        self.away, self.shown = {}, set()  # what .grad is while the library has it; who had their step, and have it yet
         self.clock, self.running, self.seconds = time.perf_counter(), (), {}  # of the first step: see _time
         words = ",".join(filter(None, ("comm=" + comm, options))).encode()
         self.library.call("create", self.library.world, words, ctypes.byref(self.handle))
+        self.library.open[self.handle.value], self.library.used = self, True
+        try:
+            self._take(module, factors, state)
+        except BaseException as error:  # nobody else could
+            self.__exit__(type(error), error, None)
+            self.undo.close()
+            self.library.open.pop(self.handle.value)
+            self.library.library.poseidon_destroy(self.handle)
+            raise
+
+    def _take(self, module, factors, state):
         tensors = list(module.named_parameters()) + list(module.named_buffers())
         self.memory, types = Memory(tensors[0][1].device), list(Place.types)[:1 if self.values else 3]
         for name, tensor in tensors:
             last = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride()))
-            there = last + 1 == tensor.numel() and tensor.device == self.memory.device and tensor.device.type in ("cpu", "cuda")
+            there = last + 1 == tensor.numel() or not tensor.numel()
+            there &= tensor.device == self.memory.device and tensor.device.type in ("cpu", "cuda")
             self._refuse(not there, f"{name}: expected a tensor without gaps in the host's memory, or all on one GPU")
             self._refuse(tensor.requires_grad and tensor.dtype not in types, f"{name}: expected {types}, found {tensor.dtype}")
             host = tensor.detach().cpu()  # itself, if it lies there
@@ -131,7 +193,7 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
         if resumes.value:  # rank 0's counts, whatever the others have
             there = torch.empty(0) if state is None else state.cpu()
             self.library.call("state_set", self.handle, ctypes.c_void_p(there.data_ptr()), ctypes.c_size_t(there.nbytes))
-        self.names = {p: name for name, p in module.named_parameters() if p.requires_grad}
+        self.names = {p: name for name, p in module.named_parameters() if p.requires_grad and p.numel()}
         self.numbers = {p: i for i, p in enumerate(self.names)}  # as poseidon_add gives them
         for p in self.numbers:  # behind the node that accumulates the gradient, which lives as long as it is kept
             with torch.enable_grad():
@@ -151,13 +213,18 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
     def forward(self, *inputs, **named):
         self._refuse(self.queued, "the last backward pass ended by an exception, when some gradients were sent, and some were not")
         for name, p in self.module.named_parameters():
-            self._refuse(p.requires_grad and p not in self.numbers, f"{name}: unfrozen, or made, after DataParallel(...) took the net")
+            late = p.requires_grad and p.numel() and p not in self.numbers
+            self._refuse(late, f"{name}: unfrozen, or made, after DataParallel(...) took the net")
             changed = self.values and p in self.stamps and self.stamps[p] != (p.data_ptr(), p._version)
             self._refuse(changed, f"{name}: changed after the start, but with result=values the library has its own")
+        for p in self.waiting:  # from here on each module waits for its own
+            p.grad = None
         self._settle(p for p in self.numbers if p not in self.met)  # of modules whose forward nobody calls
         self.clock, self.running = time.perf_counter(), ()
         out = self.module(*inputs, **named)
         self.wait()  # for what this pass did not use
+        for p in self.shown if torch.is_grad_enabled() else ():
+            p.grad = None
         return out
 
     def _before(self, module):
@@ -197,6 +264,7 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
             if self.library.call("takes_factors", self.handle, number):
                 self.factors.rows[p] = n
             self.stamps[p] = p.data_ptr(), p._version  # that are the same after the library wrote
+            self.away[p] = Kept(self, p)
 
     def _queue(self):
         if not self.queued:
@@ -233,12 +301,14 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
             self._start()
         for p in [p for p in self.numbers if p not in self.posted]:
             self._send(p)
-        self.posted.clear(), self.steps.clear(), self.waiting.update(self.numbers)
+        self.posted.clear(), self.steps.clear(), self.shown.clear(), self.waiting.update(self.numbers)
         if not self.lazy:
             return self.wait()
         if self.scaler is None:
             self.scaler = any(type(o).__name__ == "GradScaler" and o.is_enabled() for o in gc.get_objects())
         self._refuse(self.scaler, "GradScaler: scaler.step(optimizer); neither model.step() nor result=values can unscale")
+        for p in self.numbers:
+            p.grad = self.away[p] if p.requires_grad else None
 
     @contextlib.contextmanager
     def no_sync(self):
@@ -252,7 +322,8 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
     def step(self, optimizer):
         """Instead of optimizer.step(): from the second time on, each module waits for its own gradients, and has its step,
         right before its next forward pass. What comes first there is sent first, so less is waited for. In between
-        .grad is None (nothing can clip or unscale it), and values are those before the step, or model.wait() catches up."""
+        values are those before the step, or model.wait() catches up. Whoever looks at a .grad there, as clip_grad_norm_
+        does, waits for all, and nothing is gained. GradScaler is refused."""
         if self.waiting:
             groups = [dict(group) for group in optimizer.param_groups]  # a scheduler may change them at once
             self.steps[optimizer] = {p: group for group in groups for p in group["params"]}
@@ -279,8 +350,13 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
             kept, optimizer.param_groups = optimizer.param_groups, list(groups.values())
             optimizer.step()
             optimizer.param_groups = kept
-        for p in late if self.steps else ():
-            p.grad = None
+        self.shown.update(late if self.steps else ())  # .grad stays for whoever looks
+
+    def _hand_over(self, p):  # the gradient, to a program that looks at it
+        self._refuse(self.values, "a gradient, where result=values leaves it to the library, which has made the step, too: leave out "
+                     "optimizer.step(), clipping and the like, or use result=mean")
+        self.wait()
+        return self.views[p]
 
     def comm_state(self):
         """What a checkpoint needs beside net and optimizer: gradients' parts that lossy schemes have yet to send, the rule's history,
@@ -315,7 +391,7 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
             p.grad = None
         self.undo.close()
         handle, self.handle = self.handle, ctypes.c_void_p()
-        self.library.call("destroy", handle)
+        self.library.destroy(handle)
 
     def __exit__(self, kind, what, _):
         if not kind:

@@ -16,6 +16,7 @@
 #include "util/build_info.h"
 #include "util/error.h"
 #include "util/handshake.h"
+#include "util/launcher.h"
 #include "util/watchdog.h"
 
 #ifdef HAVE_CONFIG_H
@@ -131,73 +132,6 @@ static int command_fail(const char *command)
     return 1;
 }
 
-#define SLURM_TASKS "SLURM_STEP_NUM_TASKS"
-#define SRUN_ADVICE "use 'srun --mpi=pmix' ('srun --mpi=list' shows what is there) or mpirun"
-
-static int refuse_apart(const char *launcher, const char *tasks, const char *variable,
-                        const char *advice)
-{
-    return error_set("%s started %s separate programs instead of one job of %s ranks (%s=%s): %s",
-                     launcher, tasks, tasks, variable, tasks, advice);
-}
-
-/* srun and torchrun without a process manager that MPI knows start programs that never hear of each
- * other. Open MPI ends those of srun with a page of text each and lets those of torchrun train
- * alone, so it is not asked; the first program speaks for all. */
-static int check_strangers(void)
-{
-    static const char *const managers[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK",
-                                           "PMI_FD"};
-    static const struct {
-        const char *launcher, *tasks, *number, *advice;
-    } strangers[] = {{"srun", SLURM_TASKS, "SLURM_PROCID", SRUN_ADVICE},
-                     {"torchrun", "WORLD_SIZE", "RANK",
-                      "use 'mpirun -np N poseidon ...', which starts the ranks"}};
-
-    for (size_t i = 0; i < sizeof managers / sizeof *managers; i++)
-        if (getenv(managers[i]))
-            return 0;
-    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
-        const char *tasks = getenv(strangers[i].tasks), *number = getenv(strangers[i].number);
-
-        if (!tasks || !number || atoi(tasks) < 2)
-            continue;
-        if (atoi(number) > 0)
-            exit(1);
-        return refuse_apart(strangers[i].launcher, tasks, strangers[i].tasks, strangers[i].advice);
-    }
-    return 0;
-}
-
-/* A process that is alone in its job and yet was started as one of several: its launcher and its
- * MPI library do not know each other, and every one of them would train for itself and write the
- * same files. */
-static int check_launcher(void)
-{
-    static const struct {
-        const char *variable, *launcher, *advice;
-    } signs[] = {
-        {SLURM_TASKS, "srun", SRUN_ADVICE},
-        {"OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun",
-         "the program was built with another MPI than this mpirun belongs to: use the mpirun of "
-         "the same installation"},
-        {"PMI_SIZE", "the mpirun of another MPI (MPICH, Intel MPI or the like)",
-         "use the mpirun of the Open MPI that this program was built with"},
-        {"MPI_LOCALNRANKS", "the mpirun of another MPI (MPICH, Intel MPI or the like)",
-         "use the mpirun of the Open MPI that this program was built with"},
-        {"MV2_COMM_WORLD_SIZE", "the mpirun of MVAPICH",
-         "use the mpirun of the Open MPI that this program was built with"},
-    };
-
-    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
-        const char *tasks = getenv(signs[i].variable);
-
-        if (tasks && atoi(tasks) > 1)
-            return refuse_apart(signs[i].launcher, tasks, signs[i].variable, signs[i].advice);
-    }
-    return 0;
-}
-
 /* Ranks that do not run the same program end here: they have no collective call in common. */
 static void require_same_program(const char *command)
 {
@@ -218,11 +152,15 @@ static void require_same_program(const char *command)
 static int start_mpi(int *argc, char ***argv)
 {
     char command[24];
-    int level = 0, size = 1;
+    int level = 0, size = 1, number = 0;
 
     snprintf(command, sizeof command, "%s", *argc > 0 ? (*argv)[0] : "");
-    if (check_strangers())
+    /* Open MPI would end the programs of srun with a page of text each. The first one speaks. */
+    if (launcher_check(false, &number)) {
+        if (number > 0)
+            exit(1);
         return -1;
+    }
     /* Open MPI's default over TCP asks the receiver for every large message, and that question
      * queues behind the data that the receiver sends itself: measured, 4 ranks sending to all
      * others at once got 0.58 of their links, without the asking (no "put") 0.88. The user's
@@ -237,7 +175,7 @@ static int start_mpi(int *argc, char ***argv)
         return -1;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (size == 1)
-        return check_launcher();
+        return launcher_check(true, NULL);
     require_same_program(command);
     return 0;
 }

@@ -4,6 +4,7 @@
 #include "util/agree.h"
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/launcher.h"
 #include "util/strbuf.h"
 #include "util/units.h"
 
@@ -86,7 +87,7 @@ int poseidon_fail(struct poseidon *p, const char *message)
 
 static int check_mpi(void)
 {
-    int there = 0, over = 0, level = MPI_THREAD_SINGLE;
+    int there = 0, over = 0, level = MPI_THREAD_SINGLE, size = 0;
 
     if (MPI_Initialized(&there) || MPI_Finalized(&over) || !there || over)
         return error_set("MPI is not initialised: call MPI_Init_thread before, and MPI_Finalize "
@@ -94,7 +95,8 @@ static int check_mpi(void)
     if (MPI_Query_thread(&level) || level != MPI_THREAD_MULTIPLE)
         return error_set("MPI was initialised for fewer threads than are needed: call "
                          "MPI_Init_thread with MPI_THREAD_MULTIPLE");
-    return 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    return size == 1 ? launcher_check(true, NULL) : 0;
 }
 
 /* Whether some of the iteration's tensors were posted, and not all. */

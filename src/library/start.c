@@ -283,6 +283,7 @@ static int open_sync(struct poseidon *p)
                                          .iteration = atomic_load(&p->iteration),
                                          .watch = {.stall_seconds = WIRE_SILENCE_SECONDS,
                                                    .end = "in poseidon_destroy",
+                                                   .even = "give all ranks as many batches",
                                                    .context = p,
                                                    .warn = warn,
                                                    .lost = give_up,

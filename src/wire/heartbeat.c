@@ -6,6 +6,7 @@
  * counts for nobody's silence. */
 #include "wire/wire_internal.h"
 
+#include "util/error.h"
 #include "util/ranks.h"
 #include "util/strbuf.h"
 #include "util/watchdog.h"
@@ -115,10 +116,12 @@ void heartbeat_stop(struct wire *wire)
 static struct beat look_at_self(struct wire *wire)
 {
     const struct wire_watch *watch = &wire->options.watch;
+    bool ends =
+        atomic_load(&wire->close_asked) && !wire->compute_failed && !atomic_load(&wire->failed);
     struct beat beat = {.at = WIRE_NOWHERE,
-                        .waits = atomic_load(&wire->close_asked) ? CLOSES
-                                 : atomic_load(&wire->sleeping)  ? WAITS
-                                                                 : 0};
+                        .waits = ends                           ? CLOSES
+                                 : atomic_load(&wire->sleeping) ? WAITS
+                                                                : 0};
 
     if (watch->where)
         watch->where(watch->context, &beat.at);
@@ -279,6 +282,36 @@ void heartbeat_put_busy(const struct wire *wire, struct strbuf *text)
     }
 }
 
+/* Rank 0: fails where a rank has closed and another one has begun what takes all ranks. */
+static int check_ends(const struct wire *wire)
+{
+    const struct wire_watch *watch = &wire->options.watch;
+    const struct peer *peers = wire->heartbeat->peers;
+    struct strbuf text = {0};
+    int first = -1, last = 0;
+
+    for (int r = 0; r < wire->heartbeat->npeers; r++) {
+        int64_t iteration = peers[r].beat.at.iteration;
+
+        if (peers[r].beat.waits == CLOSES &&
+            (first < 0 || iteration < peers[first].beat.at.iteration))
+            first = r;
+        if (iteration > peers[last].beat.at.iteration)
+            last = r;
+    }
+    if (!watch->even || first < 0 ||
+        peers[first].beat.at.iteration >= peers[last].beat.at.iteration)
+        return 0;
+    ranks_put(&text, watch->topology, first);
+    strbuf_puts(&text, " ends ");
+    put_place(wire, &text, &peers[first].beat);
+    strbuf_puts(&text, ", which ");
+    ranks_put(&text, watch->topology, last);
+    error_set("%s has begun: %s", strbuf_text(&text), watch->even);
+    strbuf_free(&text);
+    return -1;
+}
+
 /* The rank that is silent longest; -1: all have given signs. Elsewhere than on rank 0: rank 0. */
 static int most_silent(const struct wire *wire, int64_t now, double *seconds)
 {
@@ -359,6 +392,10 @@ void heartbeat_look(struct wire *wire, int64_t now)
     }
     take_beats(wire, now);
     send_beat(wire, now);
-    if (!wire->stop && !atomic_load(&wire->failed))
+    if (wire->stop || atomic_load(&wire->failed))
+        return;
+    if (wire->rank == 0 && check_ends(wire))
+        alarm_raise(wire, true);
+    else
         judge(wire, now);
 }

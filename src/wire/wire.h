@@ -103,6 +103,8 @@ struct wire_watch {
     const struct topology *topology; /* of world, for hosts' names; borrowed; NULL: unknown */
     const char *end;                 /* what a closing rank does, for messages: "in
                                         poseidon_destroy" */
+    const char *even;                /* advice where ranks do unequal numbers of iterations: once a
+                                        rank closes that has done fewer, all fail. NULL: they may */
     void *context;                   /* first argument of the functions below */
     void (*warn)(void *context, const char *text);
     void (*lost)(void *context, const char *text);

@@ -231,19 +231,37 @@ for field in 'data_param { cache: true }:NVIDIA (NVCaffe)' 'center_loss_param { 
     refuses "*it comes from the Caffe fork of *${field##*:}*" summary --model=fork.prototxt
 done
 
-# another MPI's launcher
-for sign in SLURM_STEP_NUM_TASKS OMPI_COMM_WORLD_SIZE PMI_SIZE MPI_LOCALNRANKS MV2_COMM_WORLD_SIZE; do
-    err=$(env "$sign=2" timeout 600 "$POSEIDON" train --solver=solver.prototxt 2>&1)
-    case $sign in
+# launchers that this program's MPI does not know; the last variable is what counts
+while read -r count signs; do
+    # shellcheck disable=SC2086 # words
+    err=$(env $signs timeout 600 "$POSEIDON" train --solver=solver.prototxt 2>&1) && fail "$signs: trains alone"
+    case $signs in
     OMPI_*) [ -n "$err" ] ;; # Open MPI itself may say so first
-    *) has "$err" "started 2 separate programs instead of one job of 2 ranks ($sign=2): use" $sign ;;
+    *) has "$err" "started $count separate programs instead of one job of $count ranks (${signs##* }): use" "$signs" ;;
     esac
-done
-
-err=$(WORLD_SIZE=2 RANK=0 timeout 600 "$POSEIDON" train --solver=solver.prototxt 2>&1)
-has "$err" "torchrun started 2 separate programs instead of one job of 2 ranks (WORLD_SIZE=2): use 'mpirun -np N poseidon" torchrun
+done <<'END'
+2 SLURM_STEP_NUM_TASKS=2
+2 OMPI_COMM_WORLD_SIZE=2
+2 PMI_SIZE=2
+2 MPI_LOCALNRANKS=2
+2 MV2_COMM_WORLD_SIZE=2
+2 FLUX_TASK_RANK=0 FLUX_JOB_SIZE=2
+2 PALS_RANKID=0 PALS_NRANKS=2
+2 PALS_RANKID=0 PMI_SIZE=2
+several PALS_RANKID=1
+4 JSM_NAMESPACE_SIZE=4
+several ALPS_APP_PE=1
+2 HOROVOD_RANK=1 HOROVOD_SIZE=2
+2 RANK=0 WORLD_SIZE=2
+END
 err=$(WORLD_SIZE=2 RANK=1 timeout 600 "$POSEIDON" train --solver=solver.prototxt 2>&1) && fail 'the second program of torchrun trains'
 [ -z "$err" ] || fail "the second program of torchrun speaks, too: $err"
+# variables that say one, or that are of something else
+for signs in 'PALS_NRANKS=2' 'WORLD_SIZE=2' 'ALPS_APP_PE=0' 'FLUX_JOB_SIZE=1' 'SLURM_NTASKS=4 SLURM_PROCID=0' 'PMI_SIZE=1'; do
+    # shellcheck disable=SC2086 # words
+    err=$(env $signs timeout 600 "$POSEIDON" train --solver=absent.prototxt 2>&1)
+    has "$err" 'absent.prototxt: no such file' "$signs"
+done
 
 # what would do nothing, or the same twice
 cat >inputs.prototxt <<'EOF'

@@ -507,6 +507,7 @@ static const struct {
              {"early", case_early, MPI_THREAD_MULTIPLE},
              {"unwritable", case_unwritable, MPI_THREAD_MULTIPLE},
              {"finalized", case_finalized, MPI_THREAD_MULTIPLE},
+             {"launched", case_launched, MPI_THREAD_MULTIPLE},
              {"single", case_single, MPI_THREAD_SINGLE},
              {"uninitialised", case_uninitialised, -1}};
 

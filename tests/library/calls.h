@@ -70,6 +70,7 @@ void case_early(const char *options);
 void case_unwritable(const char *options);
 void case_finalized(const char *options);
 void case_uninitialised(const char *options);
+void case_launched(const char *text);
 void case_single(const char *options);
 
 #endif

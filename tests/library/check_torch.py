@@ -111,7 +111,8 @@ class Side:
         return None if self.later else [p.grad.clone() for p in self.net.parameters()]
 
     def step(self):
-        self.model.step(self.optimizer) if self.later and not self.values else self.optimizer.step()
+        if not self.values:
+            self.model.step(self.optimizer) if self.later else self.optimizer.step()
         self.scheduler.step()
         if self.values:
             self.model.library.call("set_rate", self.model.handle, ctypes.c_float(self.scheduler.get_last_lr()[0]))
@@ -211,13 +212,24 @@ class Emulated(poseidon_torch.Memory):
         self.run_time.cudaStreamSynchronize(self.at)
 
 
-def use(options, passes, refused=None, near=1e-4, step=None, frozen=False, compiled=False, half=None, **how):
+def end(model):  # one that has failed
+    try:
+        model.library.destroy(model.handle)
+    except RuntimeError:
+        pass
+
+
+def use(options, passes, refused=None, near=1e-4, step=None, frozen=False, compiled=False, half=None, clip=None, empty=False, **how):
     """Three steps of passes(MODEL, ITERATION, RANK), which is called with plain nets in the place of all ranks, too: True where the
-    parameters are the same in the end, or where the error has the text `refused`; else what was found. step: not optimizer.step()."""
+    parameters are the same in the end, or where the error has the text `refused`; else what was found. step: not optimizer.step().
+    clip: the largest norm, by PyTorch's function, which has to tell the same norm on both sides."""
     torch.manual_seed(1)
     net, plain, rank, ranks = Uses().to(half), Uses().to(half), poseidon_torch.rank(), poseidon_torch.size()
     plain.load_state_dict(net.state_dict())
     net.second.weight.requires_grad_(not frozen)
+    if empty:
+        for n in net, plain:
+            n.first.none, n.none = torch.nn.Parameter(torch.zeros(5, 0)), torch.nn.Parameter(torch.zeros(0))
     start = [p.detach().clone() for p in net.parameters()]
     comm, _, more = options.partition(",")
     more = "stall-timeout=60s," + (more or "hierarchy=off")
@@ -234,13 +246,16 @@ def use(options, passes, refused=None, near=1e-4, step=None, frozen=False, compi
                     p.requires_grad_(q.requires_grad)
                     if q.grad is not None:
                         p.grad = q.grad / ranks + (0 if p.grad is None else p.grad)
-            optimizers[0].zero_grad()
+            optimizers[0].zero_grad(set_to_none=iteration == 1)
             passes(model, iteration, rank)
+            norms = [torch.nn.utils.clip_grad_norm_(n.parameters(), clip) for n in (net, plain)] if clip else [1, 1]
+            if abs(norms[0] / norms[1] - 1) > 1e-5:
+                return f"norms {norms}"
             step(model, optimizers[0]) if step else optimizers[0].step()
             optimizers[1].step()
         model.close()
     except RuntimeError as e:
-        model.library.library.poseidon_destroy(model.handle)
+        end(model)
         return refused is not None and refused in str(e) or str(e)
     far = max(float((p - q).detach().norm() / (q - at).detach().norm().clamp(min=1e-9))
               for p, q, at in zip(net.parameters(), plain.parameters(), start))
@@ -360,6 +375,22 @@ def uses(names=None):
     def later(model, optimizer):
         model.step(optimizer)
 
+    def looks(model, optimizer):  # at the gradients, behind the step, as a log does
+        model.step(optimizer)
+        assert all(p.grad.any() for p in net_of(model).parameters())
+
+    def double(p):
+        p.grad.mul_(2)
+
+    def hooked(how, first=0):
+        def passes(model, *at):
+            p = net_of(model).second.weight
+            undo = getattr(p, how)((lambda g: 2 * g) if how == "register_hook" else double) if at[0] >= first else None
+            loss(model, *at).backward()
+            if undo:
+                undo.remove()
+        return passes
+
     def scaled(model, *at):
         mine = isinstance(model, poseidon_torch.DataParallel)
         (scaler[0].scale(loss(model, *at)) if mine else loss(model, *at)).backward()
@@ -410,7 +441,7 @@ def uses(names=None):
         try:
             loss(model, 0, rank).backward()
         except RuntimeError as e:
-            model.library.library.poseidon_destroy(model.handle)
+            end(model)
             said.append("is of another job, of options" in str(e) or str(e))
         if rank == 0:
             state[len(state) // 2] ^= 1
@@ -445,6 +476,12 @@ def uses(names=None):
         "low rank, broken off": lambda: continues("lowrank:1", "lowrank-warmup=0"),
         "one bit, broken off, later": lambda: continues("onebit", "merge=0", later=True),
         "momentum, broken off": lambda: continues("ps", "result=values,base_lr=0.1,momentum=0.9"), "other states": other_states,
+        "clipping": lambda: use("sfb", plain, clip=0.5), "clipping, later": lambda: use("sfb", plain, step=later, clip=0.5),
+        "clipping, later, by servers": lambda: use("ps", plain, step=later, clip=0.5), "a look, later": lambda: use("ps", plain, step=looks),
+        "clipping, by the library": lambda: use("ps,hierarchy=off,result=values", plain, "result=values leaves it to the library", clip=1),
+        "a hook": lambda: use("sfb", hooked("register_hook")), "a hook from the second step on": lambda: use("sfb", hooked("register_hook", 1), whole),
+        "a hook behind": lambda: use("sfb", hooked("register_post_accumulate_grad_hook")),
+        "no elements": lambda: use("sfb", plain, empty=True), "no elements, later": lambda: use("sfb", plain, step=later, empty=True),
         "float16": lambda: use("ps", plain, near=0.02, half=torch.float16),
         "bfloat16": lambda: use("sfb", plain, near=0.1, half=torch.bfloat16), "later": lambda: use("ps", plain, step=later),
         "TCP": lambda: os.environ["OMPI_MCA_btl_tcp_flags"] == "send,inplace",

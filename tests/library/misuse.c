@@ -306,17 +306,23 @@ void case_silent(const char *options)
     (void)poseidon_wait_all(p);
 }
 
-/* The last rank ends an iteration before the others. */
+/* The last rank ends an iteration before the others, which hear of it at once. */
 void case_early(const char *options)
 {
+    static const char advice[] = " has begun: give all ranks as many batches";
     struct poseidon *p = started(0, options);
+    char ends[64];
 
     for (int iteration = 0; iteration < (rank < nranks - 1 ? 2 : 1); iteration++) {
         for (int t = 0; t < TENSORS; t++)
             REQUIRE(!poseidon_skip(p, t));
-        REQUIRE(!poseidon_wait_all(p));
+        if (iteration == 0)
+            REQUIRE(!poseidon_wait_all(p));
     }
-    (void)poseidon_destroy(p);
+    snprintf(ends, sizeof ends, "rank %d", nranks - 1);
+    if (rank < nranks - 1)
+        REFUSED(poseidon_wait_all(p), ends, "ends in iteration 1", advice);
+    REFUSED(poseidon_destroy(p), ends, "ends in iteration 1", advice);
 }
 
 void case_unwritable(const char *options)
@@ -349,6 +355,15 @@ void case_uninitialised(const char *options)
     struct poseidon *p;
 
     REFUSED(poseidon_create(MPI_COMM_WORLD, options, &p), "MPI is not initialised");
+}
+
+/* A launcher's variables say more than the one rank that there is. */
+void case_launched(const char *text)
+{
+    struct poseidon *p;
+
+    REFUSED(poseidon_create(MPI_COMM_WORLD, NULL, &p), text);
+    REFUSED(poseidon_create(MPI_COMM_SELF, NULL, &p), text);
 }
 
 void case_single(const char *options)

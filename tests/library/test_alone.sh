@@ -41,6 +41,20 @@ if command -v c++ >/dev/null; then
     c++ -fsyntax-only -Wall -Wextra -Iinclude -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX $(${CC:-mpicc} -showme:compile 2>/dev/null) plus.cc || fail 'the header in C++'
 fi
 
+# installed under a prefix of one's own, as docs/library.md compiles it: it finds the library without LD_LIBRARY_PATH
+if command -v pkg-config >/dev/null; then
+    mkdir -p there/lib/pkgconfig there/include
+    cp "$library" there/lib
+    ln -s libposeidon.so.1 there/lib/libposeidon.so
+    cp include/poseidon.h there/include
+    sed "s|^prefix=.*|prefix=$PWD/there|; s|^libdir=.*|libdir=\${prefix}/lib|; s|^includedir=.*|includedir=\${prefix}/include|" \
+        "$abs_top_builddir/poseidon.pc" >there/lib/pkgconfig/poseidon.pc
+    # shellcheck disable=SC2046,SC2086 # words
+    ${CC:-mpicc} $POSEIDON_CFLAGS -O3 "$abs_top_srcdir/examples/c/step1_average.c" -o installed \
+        $(PKG_CONFIG_PATH=$PWD/there/lib/pkgconfig pkg-config --cflags --libs poseidon) >build.log 2>&1 || { cat build.log; fail 'by pkg-config'; }
+    env -u LD_LIBRARY_PATH "$POSEIDON_MPIRUN" 2 ./installed >step.log 2>&1 || { cat step.log; fail 'a program that pkg-config has linked'; }
+fi
+
 # step RANKS PROGRAM [ARGUMENT...]
 step() {
     "$POSEIDON_MPIRUN" "$@" >step.log 2>&1 || fail "$*:"

@@ -24,4 +24,9 @@ ranks 2 allreduce hierarchy=off
 ranks 2 state
 ranks 2 types
 [ "$(grep -c 'expected float32, found int32' jax.log)" = 2 ] || { cat jax.log; fail 'a type that is not float32'; }
+[ "$(wc -l <jax.log)" = 2 ] || { cat jax.log; fail 'more lines'; }
+POSEIDON_MPI_TIMEOUT=100 "$POSEIDON_MPIRUN" 2 "$python" "$abs_top_srcdir/tests/library/check_jax.py" types uneven >jax.log 2>&1 &&
+    fail 'unequal numbers of batches'
+grep -q 'ends in iteration 2 (in poseidon_destroy), which rank 1 .* has begun: give all ranks as many batches' jax.log ||
+    { cat jax.log; fail 'unequal numbers of batches'; }
 finish
