@@ -185,8 +185,7 @@ struct layer {
     void *state;           /* the layer's own */
 };
 
-/* The table of a layer type; NULL with the message "unknown layer type: X; did you mean Y? (the
- * nearest names are ...)". */
+/* The table of a layer type; NULL with the message "unknown layer type: X; did you mean Y?". */
 const struct layer_i *layer_find(const char *type);
 
 /* The name of layer type number `index`, from 0; NULL after the last. */
@@ -198,6 +197,9 @@ const char *layer_type_refused(int index, const char **reason);
 
 /* 0 if the layer type exists; else -1 with layer_find's message. */
 int layer_check_type(const char *type);
+
+/* Fails where the net has layers of types that do not exist, with a line for each such type. */
+int layer_check_types(const struct net_def *def);
 
 /* How many bottoms a layer of this type takes. */
 struct op_count layer_bottoms(const struct layer_i *i);

@@ -121,7 +121,9 @@ int spec_read_solver_with(const char *path, const struct spec_overrides *overrid
 /* beside: the other place that was looked at, or NULL. */
 static int not_found(const char *path, const char *beside)
 {
-    return beside ? error_set("%s: no such file (nor %s)", path, beside) : path_missing(path);
+    return beside && !*path_template_remark(path)
+               ? error_set("%s: no such file (nor %s)", path, beside)
+               : path_missing(path);
 }
 
 int spec_find_file(const char *path, const char *relative_to_file, char **out)

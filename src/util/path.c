@@ -55,13 +55,25 @@ char *path_find(const char *path, const char *named_by, bool *found)
     return path_beside(path, NULL);
 }
 
+const char *path_template_remark(const char *path)
+{
+    static const char *const marks[] = {"${", "$(", "{{", "%(", "_ROOT/"};
+    const char *at = strchr(path, '@');
+    bool any = at && strchr(at + 1, '@');
+
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        any = any || strstr(path, marks[i]);
+    return any ? " (this looks like a template: fill in its placeholders first)" : "";
+}
+
 int path_missing(const char *path)
 {
+    const char *remark = path_template_remark(path);
     char folder[1024];
 
-    if (path[0] != '/' && getcwd(folder, sizeof folder))
+    if (!*remark && path[0] != '/' && getcwd(folder, sizeof folder))
         return error_set("%s: no such file (the current folder is %s)", path, folder);
-    return error_set("%s: no such file", path);
+    return error_set("%s: no such file%s", path, remark);
 }
 
 char *path_folder(const char *path)

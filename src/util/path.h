@@ -26,6 +26,11 @@ char *path_find(const char *path, const char *named_by, bool *found);
 /* Says that nothing is at `path`, and what the current folder is where that matters; returns -1. */
 int path_missing(const char *path);
 
+/* For the message of a path that is not there: a remark if it has a placeholder of a template, such
+ * as
+ * "${DATA}/list.txt", "CAFFE_ROOT/models" or "@NET@", else "". */
+const char *path_template_remark(const char *path);
+
 /* The folder that `path` is in, "." where it names none. Memory that the caller frees, or NULL with
  * a message. */
 char *path_folder(const char *path);

@@ -79,6 +79,32 @@ void strbuf_printf(struct strbuf *text, const char *format, ...)
     va_end(args);
 }
 
+bool strbuf_count_line(struct strbuf *text, const char *tail)
+{
+    size_t length = strlen(tail);
+
+    for (char *at = text->data; at && (at = strstr(at, tail)); at += length) {
+        size_t behind = (size_t)(at - text->data) + length, old = strcspn(at + length, "\n");
+        unsigned count = 1;
+        int is, read = 0;
+        char now[32];
+
+        if (old > 0 &&
+            (sscanf(at + length, " (%u times)%n", &count, &read) != 1 || read != (int)old))
+            continue;
+        is = snprintf(now, sizeof now, " (%u times)", count + 1);
+        strbuf_append(text, now, (size_t)is); /* makes room */
+        if (text->failed)
+            return true;
+        memmove(text->data + behind + is, text->data + behind + old,
+                text->length - (size_t)is - behind - old);
+        memcpy(text->data + behind, now, (size_t)is);
+        text->data[text->length -= old] = '\0';
+        return true;
+    }
+    return false;
+}
+
 const char *strbuf_text(const struct strbuf *text)
 {
     return text->data ? text->data : "";

@@ -47,8 +47,8 @@ struct suggest suggest_start(const char *word)
     return (struct suggest){.word = word, .distance = MOST + 1};
 }
 
-/* How many letters may be wrong: a third of the longer word, but for the ending of all messages'
- * fields, and at least one; not all. */
+/* How many letters may be wrong: two, or a third of the longer word if that is less, but for the
+ * ending of all messages' fields, and at least one; not all. */
 static int allowed(const char *a, const char *b)
 {
     static const char ending[] = "_param";
@@ -58,7 +58,7 @@ static int allowed(const char *a, const char *b)
                strcmp(b + nb - tail, ending) == 0;
     int third = (longer - (both ? tail : 0)) / 3;
 
-    return third > 0 ? third : longer > 1;
+    return third > 0 ? least(third, 2) : longer > 1;
 }
 
 /* A known word with more than a letter before it is another one (Unpooling), and so it is with more
@@ -87,10 +87,19 @@ void suggest_offer(struct suggest *suggest, const char *candidate)
 
 bool suggest_lists(const char *list, const char *word)
 {
-    size_t length = strlen(word);
+    while (*list) {
+        const char *at = word;
 
-    for (; *list; list += strcspn(list, " "), list += *list == ' ')
-        if (strcspn(list, " ") == length && !strncasecmp(list, word, length))
+        for (;; list++, at++) {
+            list += strspn(list, "_");
+            at += strspn(at, "_");
+            if (!*at || lower(*list) != lower(*at))
+                break;
+        }
+        if (!*at && (!*list || *list == ' '))
             return true;
+        list += strcspn(list, " ");
+        list += *list == ' ';
+    }
     return false;
 }

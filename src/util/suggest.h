@@ -4,8 +4,9 @@
 
 #include <stdbool.h>
 
-/* Keeps the word nearest to `word` among those offered, of which a third at most may differ; words
- * that only extend a known one by several letters are another. Case is ignored. */
+/* Keeps the word nearest to `word` among those offered, of which two letters and a third at most
+ * may differ; words that only extend a known one by several letters are another. Case is ignored.
+ */
 struct suggest {
     const char *word;    /* borrowed */
     const char *nearest; /* borrowed; NULL while nothing near enough was offered */
@@ -19,7 +20,8 @@ void suggest_offer(struct suggest *suggest, const char *candidate);
  * 64 for words too long to compare. */
 int suggest_distance(const char *a, const char *b);
 
-/* Whether a list of words, with blanks between them, contains this word in any case. */
+/* Whether a list of words, with blanks between them, contains this word, in any case and with any
+ * "_". */
 bool suggest_lists(const char *list, const char *word);
 
 #endif

@@ -217,14 +217,15 @@ type() {
     [ "${#err}" -lt 400 ] || fail "a message of ${#err} letters: $err"
 }
 type CrossEntropyLoss
-has "$err" 'did you mean SoftmaxWithLoss? (the nearest names are ' CrossEntropyLoss
+has "$err" "did you mean SoftmaxWithLoss?*('poseidon help layers' lists all types; \"My net is refused\" in man poseidon says what to do)" CrossEntropyLoss
 type Conv2d
 has "$err" 'did you mean Convolution?' Conv2d
 type EuclidaenLoss
-has "$err" "did you mean EuclideanLoss? (the nearest names are EuclideanLoss, *'poseidon help layers' lists all)" a typo
+has "$err" "did you mean EuclideanLoss?*'poseidon help layers' lists all types" a typo
+lacks "$err" 'nearest names' a typo
 type CenterLoss
 has "$err" 'it belongs to a fork of Caffe for face recognition (CenterLoss)' CenterLoss
-works '*SoftmaxWithLoss*MemoryData has no data here: train, *not supported:*Permute PriorBox*object*(SSD)*' help layers
+works '*SoftmaxWithLoss*MemoryData has no data here: train, *not supported:*Python *for those that read data, Data,*MultiBoxLoss PriorBox*object*(SSD)*' help layers
 for field in 'data_param { cache: true }:NVIDIA (NVCaffe)' 'center_loss_param { }:CenterLoss' \
     'margin_inner_product_param { }:SphereFace' 'detectnet_groundtruth_param { }:DetectNet' 'source_class: "x":CaffeOnSpark'; do
     echo "layer { name: 'x' type: 'Input' top: 'x' ${field%:*} }" >fork.prototxt

@@ -168,8 +168,25 @@ struct error_case {
 
 static const struct error_case error_cases[] = {
     {X "layer { name: 'l' type: 'Relu' bottom: 'x' top: 'y' }",
-     "test.prototxt:2: layer 'l' (Relu): unknown layer type: Relu; did you mean ReLU? (the nearest "
-     "names are ReLU, ELU and PReLU; "},
+     "test.prototxt:2: layer 'l' (Relu): unknown layer type: Relu; did you mean "
+     "ReLU?\n('poseidon help layers' lists all types; "},
+    {X "layer { name: 'l' type: 'Flip' bottom: 'x' top: 'y' }",
+     "layer type Flip is not supported: it belongs to a fork of Caffe for mirrored maps; "},
+    {X "layer { name: 'l' type: 'Mystery' bottom: 'x' top: 'y' }",
+     "test.prototxt:2: layer 'l' (Mystery): unknown layer type: Mystery\n"},
+    {X "layer { name: 'l' type: 'IMAGE_SEG_DATA' bottom: 'x' top: 'y' }",
+     "layer type IMAGE_SEG_DATA is not supported: it belongs to a fork of Caffe for segmentation, "
+     "and "
+     "reads a picture of labels with each image; two Data layers"},
+    {X "layer { name: 'a' type: 'Reorg' bottom: 'x' top: 'y' }\n"
+       "layer { name: 'b' type: 'BN' bottom: 'y' top: 'z' }\n"
+       "layer { name: 'c' type: 'Reorg' bottom: 'z' top: 'u' }",
+     "test.prototxt:2: layer 'a' (Reorg): layer type Reorg is not supported: it belongs to a fork "
+     "of "
+     "Caffe for object detection (Darknet's YOLO) (2 times)\n"
+     "test.prototxt:3: layer 'b' (BN): layer type BN is not supported: it belongs to a fork of "
+     "Caffe "
+     "for segmentation; BatchNorm and Scale do the same\n('poseidon help layers'"},
     {X "layer { name: 'roi' type: 'Python' bottom: 'x' top: 'y' }",
      "layer 'roi' (Python): layer type Python is not supported: it needs Caffe's Python layers"},
     {X "layer { name: 'l' type: 'ReLU' top: 'y' }", "takes 1 bottom, not 0"},
