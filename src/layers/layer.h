@@ -226,6 +226,9 @@ int layer_declare_param(struct layer *layer, const char *what, int naxes, const 
 int layer_notice(const struct layer *layer, const struct layer_env *env, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Makes one line of equal notices of several layers, with their number. */
+int layer_notices_gather(char **notices);
+
 /* The operator of a layer and its arguments; for layers with an operator. After setup. */
 struct op_args layer_arguments(struct layer *layer);
 

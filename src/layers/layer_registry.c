@@ -381,6 +381,22 @@ int layer_notice(const struct layer *layer, const struct layer_env *env, const c
     return 0;
 }
 
+int layer_notices_gather(char **notices)
+{
+    struct strbuf text = {0};
+    char *save, *gathered;
+
+    for (char *line = strtok_r(*notices, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        const char *tail = strstr(line, "': ");
+        if (!tail || !strbuf_count_line(&text, tail))
+            strbuf_printf(&text, "%s\n", line);
+    }
+    gathered = strbuf_take(&text);
+    free(*notices);
+    *notices = gathered;
+    return gathered ? 0 : -1;
+}
+
 int layer_expect_axes(const struct layer *layer, int bottom, int naxes, const char *meaning)
 {
     const struct blob *blob = layer->bottoms[bottom];

@@ -6,6 +6,8 @@
 #include "util/error.h"
 #include "util/strbuf.h"
 
+#include <string.h>
+
 static const struct spatial_field absent[] = {
     [SPATIAL_KERNEL] = {"kernel_size", "kernel_h", "kernel_w", .absent = -1, .least = 1},
     [SPATIAL_STRIDE] = {"stride", "stride_h", "stride_w", .absent = 1, .least = 1},
@@ -70,10 +72,29 @@ const char *layer_spatial_text(const int *values, int naxes, char buffer[SPATIAL
     return buffer;
 }
 
-const char *layer_axes_hint(const struct blob *bottom)
+/* Whether the layer reads what a layer without bottoms makes, such as Input or Data. */
+static bool reads_data(const struct layer *layer)
 {
-    const struct shape *shape = &bottom->value.shape;
+    const struct layer_def *first = layer->def - layer->index;
+    const char *blob = layer->def->bottoms[0];
 
+    for (const struct layer_def *from = layer->def; from-- > first;)
+        for (int t = 0; t < from->ntops; t++)
+            if (strcmp(from->tops[t], blob) == 0) {
+                if (!from->inserted)
+                    return from->nbottoms == 0;
+                blob = from->bottoms[0]; /* of a Split */
+                break;
+            }
+    return false;
+}
+
+const char *layer_axes_hint(const struct layer *layer)
+{
+    const struct shape *shape = &layer->bottoms[0]->value.shape;
+
+    if (!reads_data(layer))
+        return "; the net's input is too small for it";
     if (shape->naxes == 4 && (shape->dim[3] == 1 || shape->dim[3] == 3) && shape->dim[1] > 4)
         return "; expected N,C,H,W: this looks like N,H,W,C";
     return "";

@@ -10,9 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What messages add about text that nobody has filled in. */
-#define SCAN_TEMPLATE " (this looks like a template: fill in its placeholders first)"
-
 enum scan_kind {
     SCAN_END,        /* nothing is left */
     SCAN_IDENTIFIER, /* letters, digits, "_", not beginning with a digit */

@@ -161,23 +161,38 @@ static int skip_value(struct reader *r)
     return scan_next(&r->scan);
 }
 
-/* Notes an unknown field, with the name and type of today's kind of layer as far as they have been
- * read: fields that only a fork has mostly belong to layers that only a fork has. */
-static void note_unknown(struct reader *r, const struct scan_token *token, const char *name)
+/* Name and type of the layer that is being read go with the place, as far as they have been read:
+ * fields that only a fork has mostly belong to layers that only a fork has. */
+void reader_refuse(struct reader *r, const struct scan_token *at, size_t room, const char *tail)
 {
     const Caffe__LayerParameter *layer = (const Caffe__LayerParameter *)r->layer;
-    char remark[384], place[4400], tail[768];
-    int used =
-        snprintf(place, sizeof place, "%.4096s:%d:%d: ", r->scan.name, token->line, token->column);
+    const Caffe__V1LayerParameter *old = (const Caffe__V1LayerParameter *)r->layer;
+    char place[4400];
+
+    snprintf(place, sizeof place, "%.4096s:%d:%d: ", r->scan.name, at->line, at->column);
+    if (r->depth == 0)
+        ;
+    else if (r->stack[1] == &caffe__layer_parameter__descriptor && layer->type != NULL)
+        buffer_printf(place, sizeof place,
+                      "layer '%.64s' (%.64s): ", layer->name ? layer->name : "", layer->type);
+    else if (r->stack[1] == &caffe__v1_layer_parameter__descriptor && old->name != NULL)
+        buffer_printf(place, sizeof place, "layer '%.64s': ", old->name);
+    if (r->drop_idle && strstr(tail, ": remove it") != NULL)
+        text_add_notice(r->doc, "%s%.*s: left out", place,
+                        (int)(strstr(tail, ": remove it") - tail), tail);
+    else
+        text_refuse(&r->refused, room, place, tail);
+}
+
+static void note_unknown(struct reader *r, const struct scan_token *token, const char *name)
+{
+    char remark[384], tail[768];
 
     suggest_field(r->stack[r->depth], r->depth > 0 ? r->stack[r->depth - 1] : NULL, name, remark,
                   sizeof remark);
-    if (r->depth > 0 && r->stack[1] == &caffe__layer_parameter__descriptor && layer->type != NULL)
-        snprintf(place + used, sizeof place - (size_t)used,
-                 "layer '%.64s' (%.64s): ", layer->name ? layer->name : "", layer->type);
     snprintf(tail, sizeof tail, "message \"%s\" has no field \"%s\"%s", r->stack[r->depth]->name,
              name, remark);
-    text_refuse(&r->refused, FIELDS_ROOM, place, tail);
+    reader_refuse(r, token, FIELDS_ROOM, tail);
 }
 
 static int expected_name(struct reader *r)
@@ -295,7 +310,7 @@ static int read_all(struct reader *r, const char *text, size_t length)
 
 static int read_document(const char *name, const char *text, size_t length,
                          const ProtobufCMessageDescriptor *descriptor, text_check_type *check_type,
-                         struct text_doc **out)
+                         bool drop_idle, struct text_doc **out)
 {
     struct reader *r = calloc(1, sizeof *r);
     ProtobufCMessage *root = NULL;
@@ -309,6 +324,7 @@ static int read_document(const char *name, const char *text, size_t length,
     }
     r->stack[0] = descriptor;
     r->check_type = check_type;
+    r->drop_idle = drop_idle;
     r->field_line = 1;
     error_clear();
     status = read_all(r, text, length);
@@ -327,23 +343,24 @@ done:
 int text_read_string(const char *name, const char *text, size_t length,
                      const ProtobufCMessageDescriptor *descriptor, struct text_doc **out)
 {
-    return read_document(name, text, length, descriptor, NULL, out);
+    return read_document(name, text, length, descriptor, NULL, false, out);
 }
 
 int text_read_file(const char *path, const ProtobufCMessageDescriptor *descriptor,
                    struct text_doc **out)
 {
-    return text_read_file_of(path, descriptor, NULL, out);
+    return text_read_file_of(path, descriptor, NULL, false, out);
 }
 
 int text_read_file_of(const char *path, const ProtobufCMessageDescriptor *descriptor,
-                      text_check_type *check_type, struct text_doc **out)
+                      text_check_type *check_type, bool drop_idle, struct text_doc **out)
 {
     struct strbuf text = {0};
     int status = text_read_bytes(path, &text);
 
     if (status == 0)
-        status = read_document(path, strbuf_text(&text), text.length, descriptor, check_type, out)
+        status = read_document(path, strbuf_text(&text), text.length, descriptor, check_type,
+                               drop_idle, out)
                      ? file_kind_error(path, "text")
                      : 0;
     strbuf_free(&text);

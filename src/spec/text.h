@@ -24,9 +24,10 @@ int text_read_file(const char *path, const ProtobufCMessageDescriptor *descripto
 typedef int text_check_type(const char *type);
 
 /* text_read_file with a check of layer types: unknown fields mostly belong to layers of forks, and
- * the message then names all types that check_type refuses. check_type may be NULL. */
+ * the message then names all types that check_type refuses. check_type may be NULL. drop_idle:
+ * fields of forks that are about speed or files alone are left out, with a notice. */
 int text_read_file_of(const char *path, const ProtobufCMessageDescriptor *descriptor,
-                      text_check_type *check_type, struct text_doc **out);
+                      text_check_type *check_type, bool drop_idle, struct text_doc **out);
 
 /* Reads `length` bytes of `text`; `name` stands for the file in messages. */
 int text_read_string(const char *name, const char *text, size_t length,

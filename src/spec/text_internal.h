@@ -23,9 +23,10 @@ struct reader {
     const ProtobufCMessageDescriptor *stack[DEPTH_MOST + 1]; /* open messages, outermost first */
     const ProtobufCMessage *layer; /* the last one opened below the root */
     text_check_type *check_type;   /* or NULL */
-    int line_of[DEPTH_MOST + 1];   /* where they were opened */
-    int field_line;                /* of the name of the field being read */
-    struct text_refusals refused;  /* unknown fields, and types of the old form */
+    bool drop_idle;
+    int line_of[DEPTH_MOST + 1];  /* where they were opened */
+    int field_line;               /* of the name of the field being read */
+    struct text_refusals refused; /* unknown fields, and types of the old form */
 };
 
 /* What a field can hold; the member that its type names is in use. */
@@ -48,6 +49,9 @@ int doc_create(const char *name, ProtobufCMessage *root, struct text_doc **out);
 
 /* All bytes of a file; to be freed in either case. */
 int text_read_bytes(const char *path, struct strbuf *out);
+
+/* Notes what is unknown at a token. */
+void reader_refuse(struct reader *r, const struct scan_token *at, size_t room, const char *tail);
 
 /* ---- values (text_value.c) ---- */
 

@@ -3,6 +3,7 @@
 
 #include "spec/suggest_field.h"
 #include "util/error.h"
+#include "util/path.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,16 +16,15 @@ int reader_take(struct reader *r, const char *symbol, bool *was)
     return *was ? scan_next(&r->scan) : 0;
 }
 
-/* What a template has where a number is expected: "{height}", "NCLASS_tpl". */
+/* Templates have a "{height}" or NCLASS_tpl where a number is expected. */
 static const char *template_remark(const struct reader *r)
 {
     const struct scan_token *token = &r->scan.token;
-    bool capital = false;
+    bool name =
+        token->kind == SCAN_IDENTIFIER && (memchr(token->text, '_', token->length) != NULL ||
+                                           (*token->text >= 'A' && *token->text <= 'Z'));
 
-    for (size_t i = 0; token->kind == SCAN_IDENTIFIER && i < token->length; i++)
-        capital =
-            capital || token->text[i] == '_' || (token->text[i] >= 'A' && token->text[i] <= 'Z');
-    return capital || scan_is(&r->scan, "{") ? SCAN_TEMPLATE : "";
+    return name || scan_is(&r->scan, "{") ? PATH_TEMPLATE : "";
 }
 
 int reader_wrong_value(struct reader *r, const ProtobufCFieldDescriptor *field,
@@ -125,17 +125,12 @@ static int read_truth(struct reader *r, const ProtobufCFieldDescriptor *field,
     return reader_wrong_value(r, field, "true or false", "");
 }
 
-/* Types of the old form are an enum, and those of forks are not in it. Notes the type as refused.
- */
+/* Types of the old form are an enum, and those of forks are not in it. */
 static void unknown_type(struct reader *r, const struct scan_token *at, const char *type,
                          const char *remark)
 {
-    const Caffe__V1LayerParameter *layer = (const Caffe__V1LayerParameter *)r->layer;
-    char place[4400], tail[768];
-    int used = snprintf(place, sizeof place, "%.4096s:%d:%d: ", r->scan.name, at->line, at->column);
+    char tail[768];
 
-    if (r->depth == 1 && layer->name != NULL)
-        snprintf(place + used, sizeof place - (size_t)used, "layer '%.64s': ", layer->name);
     snprintf(tail, sizeof tail,
              "unknown layer type %s for field \"type\" of \"caffe.V1LayerParameter\"%s", type,
              remark);
@@ -146,7 +141,7 @@ static void unknown_type(struct reader *r, const struct scan_token *at, const ch
                      : " It is a type of today's form alone: 'poseidon upgrade' the net without "
                        "this layer, then add it as layer { }");
     error_clear();
-    text_refuse(&r->refused, REFUSALS_ROOM, place, tail);
+    reader_refuse(r, at, REFUSALS_ROOM, tail);
 }
 
 static int read_enum(struct reader *r, const ProtobufCFieldDescriptor *field, int *out)

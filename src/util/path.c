@@ -63,7 +63,7 @@ const char *path_template_remark(const char *path)
 
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         any = any || strstr(path, marks[i]);
-    return any ? " (this looks like a template: fill in its placeholders first)" : "";
+    return any ? PATH_TEMPLATE : "";
 }
 
 int path_missing(const char *path)

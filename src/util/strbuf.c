@@ -81,26 +81,22 @@ void strbuf_printf(struct strbuf *text, const char *format, ...)
 
 bool strbuf_count_line(struct strbuf *text, const char *tail)
 {
-    size_t length = strlen(tail);
-
-    for (char *at = text->data; at && (at = strstr(at, tail)); at += length) {
-        size_t behind = (size_t)(at - text->data) + length, old = strcspn(at + length, "\n");
+    for (char *at = text->data; at && (at = strstr(at, tail));) {
         unsigned count = 1;
-        int is, read = 0;
-        char now[32];
+        int read = 0;
 
-        if (old > 0 &&
-            (sscanf(at + length, " (%u times)%n", &count, &read) != 1 || read != (int)old))
+        at += strlen(tail);
+        if (*at == ' ' && sscanf(at, " (%u times)%n", &count, &read) < 1)
             continue;
-        is = snprintf(now, sizeof now, " (%u times)", count + 1);
-        strbuf_append(text, now, (size_t)is); /* makes room */
-        if (text->failed)
+        if (at[read] == '\n' || !at[read]) {
+            struct strbuf counted = {0};
+
+            strbuf_append(&counted, text->data, (size_t)(at - text->data));
+            strbuf_printf(&counted, " (%u times)%s", count + 1, at + read);
+            strbuf_free(text);
+            *text = counted;
             return true;
-        memmove(text->data + behind + is, text->data + behind + old,
-                text->length - (size_t)is - behind - old);
-        memcpy(text->data + behind, now, (size_t)is);
-        text->data[text->length -= old] = '\0';
-        return true;
+        }
     }
     return false;
 }

@@ -225,6 +225,18 @@ static const struct error_case error_cases[] = {
     {X CONV("num_output: 4 kernel_size: 3 dilation: 3 pad: 0"), "height 7 > 6 + 2 * 0"},
     {INPUT("x", "2,28,28,1") CONV("num_output: 4 kernel_size: 5"),
      "width 5 > 1 + 2 * 0; expected N,C,H,W: this looks like N,H,W,C"},
+    /* maps are no images */
+    {INPUT("x", "2,28,28,1") "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'r' }\n"
+                             "layer { name: 'l' type: 'Convolution' bottom: 'r' top: 'y' "
+                             "convolution_param { num_output: 4 kernel_size: 5 } }",
+     "width 5 > 1 + 2 * 0; the net's input is too small for it"},
+    {INPUT("x", "2,28,28,1") "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'r' }\n"
+                             "layer { name: 'l' type: 'Convolution' bottom: 'x' top: 'y' "
+                             "convolution_param { num_output: 4 kernel_size: 5 } }",
+     "width 5 > 1 + 2 * 0; expected N,C,H,W: this looks like N,H,W,C"},
+    {INPUT("x", "4") "layer { name: 'l' type: 'Slice' bottom: 'x' top: 'y' top: 'z' }",
+     "is out of range for bottom 'x' of 1 axis: 4 (4); several labels a record: label_size of "
+     "ImageData, or HDF5Data"},
     {X CONV("num_output: 4 kernel_size: 3 axis: 2"), "axis is 2; only channels at axis 1"},
     {INPUT("x", "2,4") CONV("num_output: 4 kernel_size: 3"),
      "expected a bottom of 3, 4 or 5 axes (N,C, and one to three spatial ones), found 'x' of 2: 2 "

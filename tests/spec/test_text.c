@@ -173,7 +173,7 @@ static const struct {
      "fork of SPP_net, whose settings stand in layer { } itself here (kernelsize, batchsize, ...)"},
     {"layers { type: LOCAL }\nlayers { name: 'a' type: LOCAL x: 1 }\nlayers { type: CROP }", false,
      "F:1:16: unknown layer type LOCAL for field \"type\" of \"caffe.V1LayerParameter\" (2 times)\n"
-     "F:2:32: message \"caffe.V1LayerParameter\" has no field \"x\"\n"
+     "F:2:32: layer 'a': message \"caffe.V1LayerParameter\" has no field \"x\"\n"
      "F:3:16: unknown layer type CROP for field \"type\" of \"caffe.V1LayerParameter\""},
     {"layers { type: CONVOLUTION hole: 2 }", false,
      "F:1:28: message \"caffe.V1LayerParameter\" has no field \"hole\""},
@@ -332,6 +332,17 @@ static const struct {
      "F:2:41: expected an integer for field \"num_output\" of \"caffe.ConvolutionParameter\", "
      "found "
      "\"$\" (this looks like a template: fill in its placeholders first)"},
+    {"input_dim:{height}", false,
+     "F:1:11: expected an integer for field \"input_dim\" of \"caffe.NetParameter\", found \"{\" "
+     "(this looks like a template: fill in its placeholders first)"},
+    {"layer { convolution_param { num_output: NCLASS_tpl } }", false,
+     "F:1:41: expected an integer for field \"num_output\" of \"caffe.ConvolutionParameter\", "
+     "found "
+     "\"NCLASS_tpl\" (this looks like a template: fill in its placeholders first)"},
+    {"base_lr: LR_tpl", true,
+     "F:1:10: expected a number for field \"base_lr\" of \"caffe.SolverParameter\", found "
+     "\"LR_tpl\" "
+     "(this looks like a template: fill in its placeholders first)"},
     {"{{ include('x') }}", false,
      "F:1:1: expected the name of a field of \"caffe.NetParameter\", found \"{\" (this looks like "
      "a template: fill in its placeholders first)"},
