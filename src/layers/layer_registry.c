@@ -28,29 +28,21 @@ static const struct {
     const char *types, *reason;
 } refused[] = {
     {"Python",
-     "it needs Caffe's Python layers, which only Caffe itself can run; for those that read "
-     "data, Data, ImageData or HDF5Data can stand in"},
+     "it needs Caffe's Python layers, which only Caffe itself can run; to read data there "
+     "are Data, ImageData and HDF5Data"},
     {"LSTM LSTMUnit RNN Recurrent", "recurrent layers are outside what this program trains"},
-    {"ContinuationIndicator CTCLoss WarpCTCLoss",
-     FORK "sequences, whose recurrent layers are outside what this program trains; HDF5Data reads "
-          "their data"},
+    {"ContinuationIndicator CTCLoss", FORK "recurrent nets; HDF5Data reads their data"},
     {"WindowData MCWindowData", "it reads the window lists of R-CNN, which this program does not"},
     {"DenseImageData ImageLabelmapData ImageSegData",
-     FORK "segmentation, and reads a picture of labels with each image; two Data layers of as many "
-          "records, or HDF5Data, do the same"},
+     FORK "segmentation; two Data layers, one of them for labels, or HDF5Data do the same"},
     {"SegAccuracy", FORK "segmentation (DeepLab)"},
     {"MergeCrop", FORK "segmentation; Crop and Concat do the same"},
-    {"VideoData VideoSegmentationData",
-     FORK "video (C3D, video-caffe); HDF5Data with 5 axes does the same"},
-    {"Reorg Region RegionLoss Yolo BoxData DetectionLoss EvalDetection",
-     FORK "object detection (Darknet's YOLO)"},
-    {"Permute Transpose",
-     FORK "axes in another order, such as object detection (SSD); Reshape does "
-          "not do the same"},
-    {"SpatialSoftmax", FORK "softmax over maps; Reshape, Softmax with its axis and Reshape do the "
-                            "same"},
-    {"Flip", FORK "mirrored maps; mirror of transform_param mirrors images alone"},
-    {"Local LocalConvolution", FORK "weights that differ from place to place"},
+    {"VideoData VideoSegmentationData", FORK "video; HDF5Data with 5 axes does the same"},
+    {"Reorg Region RegionLoss Yolo EvalDetection", FORK "object detection (Darknet's YOLO)"},
+    {"Permute Transpose", FORK "object detection (SSD) and others; Reshape does not do the same"},
+    {"SpatialSoftmax", FORK "maps; Softmax between two Reshapes does the same"},
+    {"Flip", FORK "mirrored maps; mirror of transform_param is for images alone"},
+    {"Local", FORK "weights that differ from place to place"},
     {"MMDLoss", FORK "domain adaptation (DAN)"},
     {"Normalize", FORK "object detection (SSD) or face recognition (NormFace)"},
     {"Filter", "its tops' shapes depend on the data, and here all shapes are fixed at set-up"},
@@ -100,13 +92,16 @@ static const struct {
 
 const struct layer_i *layer_find(const char *type)
 {
-    struct suggest near = suggest_start(type);
+    char word[64] = ""; /* without the "_" of V1 */
+    struct suggest near = suggest_start(word);
 
     for (size_t i = 0; i < NTYPES; i++)
         if (strcmp(layer_types[i]->type, type) == 0)
             return layer_types[i];
+    for (const char *at = type; *at; at += strcspn(at, "_"), at += *at == '_')
+        buffer_printf(word, sizeof word, "%.*s", (int)strcspn(at, "_"), at);
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-        if (!suggest_lists(refused[i].types, type))
+        if (!suggest_lists(refused[i].types, word))
             continue;
         error_set("layer type %s is not supported: %s", type, refused[i].reason);
         return NULL;
@@ -114,7 +109,7 @@ const struct layer_i *layer_find(const char *type)
     for (size_t i = 0; i < NTYPES; i++)
         suggest_offer(&near, layer_types[i]->type);
     for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++)
-        if (suggest_lists(aliases[i].types, type))
+        if (suggest_lists(aliases[i].types, word))
             near.nearest = aliases[i].ours;
     error_set("unknown layer type: %s%s%s%s", type, near.nearest ? "; did you mean " : "",
               near.nearest ? near.nearest : "", near.nearest ? "?" : "");
@@ -141,12 +136,12 @@ int layer_check_type(const char *type)
 
 int layer_check_types(const struct net_def *def)
 {
-    struct text_refusals refusals = {.left_out = 0};
+    struct strbuf lines = {0};
 
     for (int l = 0; l < def->nlayers; l++)
-        text_refuse_type(&refusals, layer_def_place(&def->layers[l]).text, def->layers[l].type,
+        text_refuse_type(&lines, layer_def_place(&def->layers[l]).text, def->layers[l].type,
                          layer_check_type);
-    return text_refusals_end(&refusals, "", true);
+    return text_refusals_end(&lines, "", true);
 }
 
 static bool layer_counts(const struct layer_i *i)

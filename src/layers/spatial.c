@@ -72,20 +72,14 @@ const char *layer_spatial_text(const int *values, int naxes, char buffer[SPATIAL
     return buffer;
 }
 
-/* Whether the layer reads what a layer without bottoms makes, such as Input or Data. */
+/* Whether the layer reads what one without bottoms makes, such as Input; a Split's tops begin with
+ * its bottom's name. */
 static bool reads_data(const struct layer *layer)
 {
-    const struct layer_def *first = layer->def - layer->index;
-    const char *blob = layer->def->bottoms[0];
-
-    for (const struct layer_def *from = layer->def; from-- > first;)
-        for (int t = 0; t < from->ntops; t++)
-            if (strcmp(from->tops[t], blob) == 0) {
-                if (!from->inserted)
-                    return from->nbottoms == 0;
-                blob = from->bottoms[0]; /* of a Split */
-                break;
-            }
+    for (const struct layer_def *from = layer->def - layer->index; from < layer->def; from++)
+        for (int t = 0; from->nbottoms == 0 && t < from->ntops; t++)
+            if (strncmp(layer->def->bottoms[0], from->tops[t], strlen(from->tops[t])) == 0)
+                return true;
     return false;
 }
 

@@ -32,7 +32,7 @@ static const struct {
     {"Fast R-CNN", "roi_pooling_param smooth_l1_loss_param DropoutParameter.scale_train"},
     {"R-FCN", "psroi_pooling_param box_annotator_ohem_param"},
     {"C3D", "ConvolutionParameter.kernel_depth PoolingParameter.kernel_depth"},
-    {"C3D or video-caffe", "video_data_param"},
+    {"C3D, or video-caffe", "video_data_param"},
     {"NormFace", "normalize_param"},
     {"SPP_net, whose settings stand in layer { } itself here (kernelsize, batchsize, ...)",
      "V0LayerParameter.conv_param V0LayerParameter.pool_param V0LayerParameter.lrn_param "
@@ -44,11 +44,8 @@ static const struct {
     {"for video; kernel_size, stride and pad once for each axis do the same",
      "kernel_shape stride_shape pad_shape"},
     {"that cuts boxes; crop_size cuts squares",
-     "TransformationParameter.crop_size_l TransformationParameter.crop_size_h "
-     "TransformationParameter.crop_size_w TransformationParameter.crop_h "
-     "TransformationParameter.crop_w"},
-    {"with learning rates of its own; lr_policy says them here",
-     "SolverParameter.vstep_size SolverParameter.stepearly_param"},
+     "crop_size_l crop_size_h crop_size_w crop_h crop_w"},
+    {"with learning rates of its own; lr_policy says them here", "vstep_size stepearly_param"},
     {"FlowNet", "correlation_param resample_param augmentation_param"},
     {"CRF as RNN", "multi_stage_meanfield_param"},
     {"OpenPose", "cpm_transform_param"},
@@ -71,10 +68,8 @@ static const struct {
      "TransformationParameter.display"},
     {"NVIDIA (NVCaffe) or Intel and is about speed alone: remove it", "BatchNormParameter.engine"},
     {"NVIDIA (NVCaffe): a Scale layer with bias_term: true behind BatchNorm does the same",
-     "BatchNormParameter.scale_bias BatchNormParameter.bias_filler "
-     "BatchNormParameter.scale_filler"},
-    {"NVIDIA (NVCaffe): local_lr_auto: true and local_gw_ratio do the same (LARS)",
-     "SolverParameter.larc SolverParameter.larc_eta"},
+     "scale_bias BatchNormParameter.bias_filler BatchNormParameter.scale_filler"},
+    {"NVIDIA (NVCaffe): local_lr_auto: true and local_gw_ratio do the same", "larc larc_eta"},
     {"NVIDIA (NVCaffe)",
      "SolverParameter.larc_policy SolverParameter.larc_turbo SolverParameter.momentum_policy "
      "SolverParameter.max_momentum SolverParameter.momentum_power "
@@ -163,7 +158,6 @@ void suggest_field(const ProtobufCMessageDescriptor *message,
                    size_t bytes)
 {
     const char *fork = fork_of(message, name);
-    bool names = fork != NULL && strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZ", *fork) != NULL;
     struct suggest near = suggest_start(name);
     char homes[256] = "";
 
@@ -171,8 +165,8 @@ void suggest_field(const ProtobufCMessageDescriptor *message,
         suggest_offer(&near, message->fields[i].name);
     out[0] = '\0';
     if (fork != NULL)
-        snprintf(out, bytes, "; it comes from %s%s", names ? "the Caffe fork of " : "a Caffe fork ",
-                 fork);
+        snprintf(out, bytes, "; it comes from %s%s",
+                 *fork >= 'a' ? "a Caffe fork " : "the Caffe fork of ", fork);
     else if (outer != NULL && opens_message(outer, name))
         snprintf(out, bytes, "; it is a field of \"%s\": is a \"}\" missing before it?",
                  outer->name);

@@ -328,14 +328,14 @@ static int read_document(const char *name, const char *text, size_t length,
     r->field_line = 1;
     error_clear();
     status = read_all(r, text, length);
-    if (r->refused.lines.length > 0)
+    if (r->refused.length > 0)
         status = unknown_error(r, status ? error_text() : "");
     if (status)
         text_free(r->doc);
     else
         *out = r->doc;
 done:
-    strbuf_free(&r->refused.lines);
+    strbuf_free(&r->refused);
     free(r);
     return status;
 }

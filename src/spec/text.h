@@ -56,25 +56,18 @@ const char *text_notices(const struct text_doc *doc);
 int text_add_notice(struct text_doc *doc, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* What this program lacks of a net: a line for each unknown field or type, with how often the net
- * has it. All zero is an empty list. */
-struct text_refusals {
-    struct strbuf lines;
-    int left_out; /* lines that found no room */
-};
-
-/* Adds the line PLACE TAIL, or counts the one with this tail. The list takes up to `room` bytes,
- * but its first line whole. */
-void text_refuse(struct text_refusals *refusals, size_t room, const char *place, const char *tail);
+/* Of what this program lacks of a net: adds the line PLACE TAIL, or counts the one with this tail.
+ * The lines take up to `room` bytes, but the first one is whole. */
+void text_refuse(struct strbuf *lines, size_t room, const char *place, const char *tail);
 
 /* Adds the line "PLACE (TYPE): MESSAGE" unless check_type knows the type of the layer there. */
-void text_refuse_type(struct text_refusals *refusals, const char *place, const char *type,
+void text_refuse_type(struct strbuf *lines, const char *place, const char *type,
                       text_check_type *check_type);
 
-/* Makes a non-empty list this thread's error message, followed by `stop`, if that is not "", and
- * for a net by where its user finds the way out. Frees the list. Returns -1, or 0 if it is empty.
- */
-int text_refusals_end(struct text_refusals *refusals, const char *stop, bool of_net);
+/* Makes lines, if there are any, this thread's error message, followed by `stop`, if that is not
+ * "", and for a net by where its user finds the way out. Frees them. Returns -1, or 0 without
+ * lines. */
+int text_refusals_end(struct strbuf *lines, const char *stop, bool of_net);
 
 /* Frees the document with its message; NULL is allowed. */
 void text_free(struct text_doc *doc);

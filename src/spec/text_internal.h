@@ -24,9 +24,9 @@ struct reader {
     const ProtobufCMessage *layer; /* the last one opened below the root */
     text_check_type *check_type;   /* or NULL */
     bool drop_idle;
-    int line_of[DEPTH_MOST + 1];  /* where they were opened */
-    int field_line;               /* of the name of the field being read */
-    struct text_refusals refused; /* unknown fields, and types of the old form */
+    int line_of[DEPTH_MOST + 1]; /* where they were opened */
+    int field_line;              /* of the name of the field being read */
+    struct strbuf refused;       /* unknown fields, and types of the old form */
 };
 
 /* What a field can hold; the member that its type names is in use. */

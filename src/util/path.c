@@ -57,13 +57,7 @@ char *path_find(const char *path, const char *named_by, bool *found)
 
 const char *path_template_remark(const char *path)
 {
-    static const char *const marks[] = {"${", "$(", "{{", "%(", "_ROOT/"};
-    const char *at = strchr(path, '@');
-    bool any = at && strchr(at + 1, '@');
-
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-        any = any || strstr(path, marks[i]);
-    return any ? PATH_TEMPLATE : "";
+    return strpbrk(path, "${@") || strstr(path, "_ROOT/") ? PATH_TEMPLATE : "";
 }
 
 int path_missing(const char *path)

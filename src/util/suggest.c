@@ -87,19 +87,10 @@ void suggest_offer(struct suggest *suggest, const char *candidate)
 
 bool suggest_lists(const char *list, const char *word)
 {
-    while (*list) {
-        const char *at = word;
+    size_t length = strlen(word);
 
-        for (;; list++, at++) {
-            list += strspn(list, "_");
-            at += strspn(at, "_");
-            if (!*at || lower(*list) != lower(*at))
-                break;
-        }
-        if (!*at && (!*list || *list == ' '))
+    for (; *list; list += strcspn(list, " "), list += *list == ' ')
+        if (strcspn(list, " ") == length && !strncasecmp(list, word, length))
             return true;
-        list += strcspn(list, " ");
-        list += *list == ' ';
-    }
     return false;
 }

@@ -20,8 +20,7 @@ void suggest_offer(struct suggest *suggest, const char *candidate);
  * 64 for words too long to compare. */
 int suggest_distance(const char *a, const char *b);
 
-/* Whether a list of words, with blanks between them, contains this word, in any case and with any
- * "_". */
+/* Whether a list of words, with blanks between them, contains this word in any case. */
 bool suggest_lists(const char *list, const char *word);
 
 #endif

@@ -225,7 +225,7 @@ has "$err" "did you mean EuclideanLoss?*'poseidon help layers' lists all types" 
 lacks "$err" 'nearest names' a typo
 type CenterLoss
 has "$err" 'it belongs to a fork of Caffe for face recognition (CenterLoss)' CenterLoss
-works '*SoftmaxWithLoss*MemoryData has no data here: train, *not supported:*Python *for those that read data, Data,*MultiBoxLoss PriorBox*object*(SSD)*' help layers
+works '*SoftmaxWithLoss*MemoryData has no data here: train, *not supported:*Python *to read data*Data, ImageData*MultiBoxLoss PriorBox*object*(SSD)*' help layers
 for field in 'data_param { cache: true }:NVIDIA (NVCaffe)' 'center_loss_param { }:CenterLoss' \
     'margin_inner_product_param { }:SphereFace' 'detectnet_groundtruth_param { }:DetectNet' 'source_class: "x":CaffeOnSpark'; do
     echo "layer { name: 'x' type: 'Input' top: 'x' ${field%:*} }" >fork.prototxt
@@ -254,7 +254,7 @@ for i in $(seq 60); do
     echo "layer { name: 'l$i' type: 'Own_${i}_$(printf %060d "$i")' own_param_$i { } }"
 done >many.prototxt
 refuses '*many.prototxt:1:*has no field "own_param_1"*
-... and [0-9]* more
+... and others ([0-9]* times)
 *"My net is refused" in man poseidon*' summary --model=many.prototxt
 [ "${#err}" -lt 4096 ] || fail "a refused net: a message of ${#err} letters"
 cat >v1.prototxt <<'END'

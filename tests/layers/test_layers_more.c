@@ -146,8 +146,7 @@ static const struct error_case error_cases[] = {
     {X Z TWO("Filter", ""),
      "layer type Filter is not supported: its tops' shapes depend on the data"},
     {X ONE("Permute", ""), "layer type Permute is not supported: it belongs to a fork of Caffe for "
-                           "axes in another order, "
-                           "such as object detection (SSD); Reshape does not do the same"},
+                           "object detection (SSD) and others; Reshape does not do the same"},
     {X ONE("BatchNormal", ""),
      "unknown layer type: BatchNormal; did you mean BatchNorm?\n('poseidon help"},
     /* one element */
