@@ -17,7 +17,9 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-int suggest_distance(const char *a, const char *b)
+/* Insertions, deletions, replacements and swaps of neighbours that turn one word into the other; 64
+ * for words too long to compare. */
+static int distance_between(const char *a, const char *b)
 {
     size_t na = strlen(a), nb = strlen(b);
     int rows[3][MOST + 2];
@@ -76,7 +78,7 @@ static bool extends(const char *word, const char *known)
 
 void suggest_offer(struct suggest *suggest, const char *candidate)
 {
-    int distance = suggest_distance(suggest->word, candidate);
+    int distance = distance_between(suggest->word, candidate);
 
     if (distance < suggest->distance && distance <= allowed(suggest->word, candidate) &&
         !extends(suggest->word, candidate)) {

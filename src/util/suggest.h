@@ -10,15 +10,11 @@
 struct suggest {
     const char *word;    /* borrowed */
     const char *nearest; /* borrowed; NULL while nothing near enough was offered */
-    int distance;
+    int distance;        /* insertions, deletions, replacements and swaps of neighbours */
 };
 
 struct suggest suggest_start(const char *word);
 void suggest_offer(struct suggest *suggest, const char *candidate);
-
-/* Insertions, deletions, replacements and swaps of neighbours that turn one word into the other;
- * 64 for words too long to compare. */
-int suggest_distance(const char *a, const char *b);
 
 /* Whether a list of words, with blanks between them, contains this word in any case. */
 bool suggest_lists(const char *list, const char *word);

@@ -225,7 +225,7 @@ has "$err" "did you mean EuclideanLoss?*'poseidon help layers' lists all types" 
 lacks "$err" 'nearest names' a typo
 type CenterLoss
 has "$err" 'it belongs to a fork of Caffe for face recognition (CenterLoss)' CenterLoss
-works '*SoftmaxWithLoss*MemoryData has no data here: train, *not supported:*Python *to read data*Data, ImageData*MultiBoxLoss PriorBox*object*(SSD)*' help layers
+works '*SoftmaxWithLoss*MemoryData has no data here: train, *not supported:*Python *to read *HDF5Data*MultiBoxLoss PriorBox*object*(SSD)*' help layers
 for field in 'data_param { cache: true }:NVIDIA (NVCaffe)' 'center_loss_param { }:CenterLoss' \
     'margin_inner_product_param { }:SphereFace' 'detectnet_groundtruth_param { }:DetectNet' 'source_class: "x":CaffeOnSpark'; do
     echo "layer { name: 'x' type: 'Input' top: 'x' ${field%:*} }" >fork.prototxt
@@ -241,7 +241,7 @@ layer { name: 'bn2' type: 'BN' bottom: 'b' top: 'c' bn_param { } }
 layer { name: 'bn3' type: 'BN' bottom: 'c' top: 'd' bn_param { } }
 END
 refuses '*segment.prototxt:2:[0-9]*: layer *bn1* (BN): * has no field "bn_param"; *PSPNet and SegNet (3 times)
-*segment.prototxt:1: layer *data* (DenseImageData): *segmentation, *two Data layers *
+*segment.prototxt:1: layer *data* (DenseImageData): *segmentation; two Data layers, *
 *segment.prototxt:2: layer *bn1* (BN): *BatchNorm and Scale do the same (3 times)
 *segment.prototxt:3: layer *up1* (Upsample): *(SegNet)
 (*poseidon help layers*"My net is refused" in man poseidon*' summary --model=segment.prototxt

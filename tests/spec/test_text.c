@@ -602,14 +602,27 @@ END_TEST
 
 START_TEST(distance_counts_edits_and_swaps)
 {
-    ck_assert_int_eq(suggest_distance("", ""), 0);
-    ck_assert_int_eq(suggest_distance("kernel", "kernel"), 0);
-    ck_assert_int_eq(suggest_distance("Kernel", "kernel"), 0);
-    ck_assert_int_eq(suggest_distance("kenrel", "kernel"), 1);
-    ck_assert_int_eq(suggest_distance("kernl", "kernel"), 1);
-    ck_assert_int_eq(suggest_distance("kernels", "kernel"), 1);
-    ck_assert_int_eq(suggest_distance("kitten", "sitting"), 3);
-    ck_assert_int_eq(suggest_distance("", "abc"), 3);
+    static const struct {
+        const char *word, *known;
+        int distance; /* more than 63: too far to be offered */
+    } cases[] = {
+        {"", "", 0},
+        {"kernel", "kernel", 0},
+        {"Kernel", "kernel", 0},
+        {"kenrel", "kernel", 1},
+        {"kernl", "kernel", 1},
+        {"kernels", "kernel", 1},
+        {"kernal_sise", "kernel_size", 2},
+        {"kitten", "sitting", 64},
+        {"", "abc", 64},
+    };
+
+    for (int i = 0; i < COUNT(cases); i++) {
+        struct suggest near = suggest_start(cases[i].word);
+
+        suggest_offer(&near, cases[i].known);
+        ck_assert_int_eq(near.distance, cases[i].distance);
+    }
 }
 END_TEST
 
