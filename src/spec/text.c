@@ -281,7 +281,7 @@ static int read_fields(struct reader *r, ProtobufCMessage *message, const char *
 static int unknown_error(struct reader *r, const char *stopped_by)
 {
     const Caffe__NetParameter *net = (const Caffe__NetParameter *)text_root(r->doc);
-    char stop[801];
+    char stop[641];
 
     snprintf(stop, sizeof stop, "%s", stopped_by);
     for (size_t i = 0; r->check_type != NULL && i < net->n_layer; i++) {

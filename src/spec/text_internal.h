@@ -13,8 +13,8 @@
 
 /* Bytes of a list of refusals: fields leave room for types, and both for what stopped the reading.
  */
-#define FIELDS_ROOM   2000
-#define REFUSALS_ROOM 3100
+#define FIELDS_ROOM   1600
+#define REFUSALS_ROOM 3200
 
 struct reader {
     struct scanner scan;
