@@ -95,9 +95,12 @@ int command_summary(int argc, char **argv)
         OPTION_ROWS(own),
         .net_rows = ROWS_OF_SHAPES,
         .net = &o,
-        .about = "Prints the net's table: layers, shapes, parameters, operations. The input's size "
-                 "comes from --input-shape, from the data if it is there, or from crop_size and "
-                 "similar fields; else 3,224,224 is assumed, and every line says so.",
+        .about =
+            "Prints the net's table: layers, shapes, parameters, operations. The input's size "
+            "comes from --input-shape, from the data if it is there, or from crop_size and "
+            "similar fields; else 3,224,224 is assumed, and every line says so. Layers of types "
+            "that are not supported end it, with a line for each such type; of such a net "
+            "--definition prints what the file says.",
     };
 
     status = options_parse(&line, argc, argv, NULL);

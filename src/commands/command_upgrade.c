@@ -18,7 +18,7 @@
  */
 static int read_solver(const char *path, struct text_doc **out)
 {
-    if (text_read_file(path, &caffe__solver_parameter__descriptor, out))
+    if (text_read_file_of(path, &caffe__solver_parameter__descriptor, NULL, true, out))
         return -1;
     if (upgrade_solver(spec_solver(*out), *out)) {
         text_free(*out);
@@ -44,7 +44,7 @@ static int upgrade(const char *in, const char *out, bool force)
     binary = proto_is_binary(in);
     if (!binary && spec_is_solver(in, &solver))
         return -1;
-    if (solver ? read_solver(in, &doc) : spec_read_net_of(in, layer_check_type, &doc))
+    if (solver ? read_solver(in, &doc) : spec_read_net_of(in, layer_check_type, true, &doc))
         return -1;
     if (binary && spec_check_settings(doc)) {
         text_free(doc);
@@ -73,10 +73,12 @@ int command_upgrade(int argc, char **argv)
         .least_words = 2,
         .max_words = 2,
         .expected = "expected two files, IN and OUT",
-        .about = "Writes a net or a solver in the form of today's Caffe. IN has an old form "
-                 "(layers { type: CONVOLUTION }, layers { layer { type: \"conv\" } }, net-level "
-                 "input fields, solver_type), or is a binary model (.caffemodel), of which only "
-                 "the net is written. Each change is reported. Comments are not kept.",
+        .about =
+            "Writes a net or a solver in the form of today's Caffe. IN has an old form "
+            "(layers { type: CONVOLUTION }, layers { layer { type: \"conv\" } }, net-level "
+            "input fields, solver_type), or is a binary model (.caffemodel), of which only "
+            "the net is written. Fields of forks about speed or files alone are left out. Each "
+            "change is reported. Comments are not kept.",
     };
 
     int status = options_parse(&line, argc, argv, NULL);

@@ -56,7 +56,9 @@ static int create(const struct model_options *o, const struct layer_env *env, st
     model->net = NULL;
     if (alloc_text(&model->notices, text_notices(model->doc), "notices")) /* layers add theirs */
         return -1;
-    return net_create(model->def, !strcasecmp(o->phase, "TRAIN"), env, NULL, &model->net);
+    return error_status(
+        net_create(model->def, !strcasecmp(o->phase, "TRAIN"), env, NULL, &model->net) ||
+        layer_notices_gather(&model->notices));
 }
 
 /* Whether the weights that a file has for the net's layers are as large as the net wants them. */
@@ -178,7 +180,7 @@ int model_open(const struct model_options *o, struct model *model)
     }
     env.inputs = inputs;
     env.ninputs = o->inputs.n;
-    if (spec_read_net_of(o->model, layer_check_type, &model->doc))
+    if (spec_read_net_of(o->model, layer_check_type, false, &model->doc))
         return -1;
     with_weights = proto_is_binary(o->model);
     status = error_status(define(o, model) || create(o, &env, model));
@@ -196,7 +198,8 @@ int model_open(const struct model_options *o, struct model *model)
 int model_define(const struct model_options *o, struct model *model)
 {
     memset(model, 0, sizeof *model);
-    if (spec_read_net_of(o->model, layer_check_type, &model->doc) == 0 && define(o, model) == 0)
+    if (spec_read_net_of(o->model, layer_check_type, false, &model->doc) == 0 &&
+        define(o, model) == 0)
         return 0;
     model_close(model);
     return -1;

@@ -113,7 +113,7 @@ static int conv_top_size(const struct layer *layer, const struct conv_args *args
                          layer_spatial_text(args->kernel, naxes, kernel),
                          layer_spatial_text(args->dilation, naxes, dilation),
                          layer_spatial_name(naxes, i), extent, in, args->pad[i],
-                         layer_axes_hint(layer->bottoms[0]));
+                         layer_axes_hint(layer));
     *out = (padded - extent) / args->stride[i] + 1;
     return 0;
 }

@@ -204,8 +204,7 @@ struct layer {
     void *state;           /* the layer's own */
 };
 
-/* The table of a layer type; NULL with the message "unknown layer type: X; did you mean Y? (the
- * nearest names are ...)". */
+/* The table of a layer type; NULL with the message "unknown layer type: X; did you mean Y?". */
 const struct layer_i *layer_find(const char *type);
 
 /* The name of layer type number `index`, from 0; NULL after the last. */
@@ -217,6 +216,9 @@ const char *layer_type_refused(int index, const char **reason);
 
 /* 0 if the layer type exists; else -1 with layer_find's message. */
 int layer_check_type(const char *type);
+
+/* Fails where the net has layers of types that do not exist, with a line for each such type. */
+int layer_check_types(const struct net_def *def);
 
 /* How many bottoms a layer of this type takes. */
 struct op_count layer_bottoms(const struct layer_i *i);
@@ -242,6 +244,9 @@ int layer_declare_param(struct layer *layer, const char *what, int naxes, const 
  * left out. A text that begins with "warning: " is logged as a warning. */
 int layer_notice(const struct layer *layer, const struct layer_env *env, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Makes one line of equal notices of several layers, with their number. */
+int layer_notices_gather(char **notices);
 
 /* The operator of a layer and its arguments; for layers with an operator. After setup. */
 struct op_args layer_arguments(struct layer *layer);

@@ -9,7 +9,6 @@
 #include "util/units.h"
 
 #include <assert.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,12 +27,27 @@ static const struct layer_i *const layer_types[] = {
 static const struct {
     const char *types, *reason;
 } refused[] = {
-    {"Python", "it needs Caffe's Python layers, which only Caffe itself can run"},
+    {"Python",
+     "it needs Caffe's Python layers, which only Caffe itself can run; to read data there "
+     "are Data, ImageData and HDF5Data"},
     {"LSTM LSTMUnit RNN Recurrent", "recurrent layers are outside what this program trains"},
-    {"WindowData", "it reads the window lists of R-CNN, which this program does not"},
+    {"ContinuationIndicator CTCLoss", FORK "recurrent nets; HDF5Data reads their data"},
+    {"WindowData MCWindowData", "it reads the window lists of R-CNN, which this program does not"},
+    {"DenseImageData ImageLabelmapData ImageSegData",
+     FORK "segmentation; two Data layers, one of them for labels, or HDF5Data do the same"},
+    {"SegAccuracy", FORK "segmentation (DeepLab)"},
+    {"MergeCrop", FORK "segmentation; Crop and Concat do the same"},
+    {"VideoData VideoSegmentationData", FORK "video; HDF5Data with 5 axes does the same"},
+    {"Reorg Region RegionLoss Yolo EvalDetection", FORK "object detection (Darknet's YOLO)"},
+    {"Permute Transpose", FORK "object detection (SSD) and others; Reshape does not do the same"},
+    {"SpatialSoftmax", FORK "maps; Softmax between two Reshapes does the same"},
+    {"Flip", FORK "mirrored maps; mirror of transform_param is for images alone"},
+    {"Local", FORK "weights that differ from place to place"},
+    {"MMDLoss", FORK "domain adaptation (DAN)"},
+    {"Normalize", FORK "object detection (SSD) or face recognition (NormFace)"},
     {"Filter", "its tops' shapes depend on the data, and here all shapes are fixed at set-up"},
     {"AnnotatedData DetectionEvaluate DetectionOutput", FORK "object detection (SSD)"},
-    {"MultiBoxLoss Normalize Permute PriorBox", FORK "object detection (SSD)"},
+    {"MultiBoxLoss PriorBox", FORK "object detection (SSD)"},
     {"PSROIPooling", FORK "object detection (R-FCN)"},
     {"ROIPooling SmoothL1Loss", FORK "object detection (Fast R-CNN)"},
     {"Axpy", FORK "squeeze-and-excitation nets; Scale with two bottoms, and Eltwise, do the same"},
@@ -76,54 +90,29 @@ static const struct {
     {"Add", "Eltwise"},
 };
 
-/* "A, B and C": the types whose names need the fewest letters changed. */
-static void list_nearest(const char *type, char *out, size_t bytes)
-{
-    const char *nearest[3];
-    int before = -1, last = -1; /* distance and number of the one before */
-
-    for (int k = 0; k < 3; k++) {
-        int least = INT_MAX, at = 0;
-        for (int i = 0; i < (int)NTYPES; i++) {
-            int distance = suggest_distance(type, layer_types[i]->type);
-            if (distance < least && (distance > before || (distance == before && i > last))) {
-                least = distance;
-                at = i;
-            }
-        }
-        before = least;
-        last = at;
-        nearest[k] = layer_types[at]->type;
-    }
-    snprintf(out, bytes, "%s, %s and %s", nearest[0], nearest[1], nearest[2]);
-}
-
 const struct layer_i *layer_find(const char *type)
 {
-    struct suggest near = suggest_start(type);
-    char known[256];
+    char word[64] = ""; /* without the "_" of V1 */
+    struct suggest near = suggest_start(word);
 
     for (size_t i = 0; i < NTYPES; i++)
         if (strcmp(layer_types[i]->type, type) == 0)
             return layer_types[i];
+    for (const char *at = type; *at; at += strcspn(at, "_"), at += *at == '_')
+        buffer_printf(word, sizeof word, "%.*s", (int)strcspn(at, "_"), at);
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-        if (!suggest_lists(refused[i].types, type))
+        if (!suggest_lists(refused[i].types, word))
             continue;
-        error_set("layer type %s is not supported: %s ('poseidon help layers' lists those that "
-                  "are)",
-                  type, refused[i].reason);
+        error_set("layer type %s is not supported: %s", type, refused[i].reason);
         return NULL;
     }
     for (size_t i = 0; i < NTYPES; i++)
         suggest_offer(&near, layer_types[i]->type);
     for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++)
-        if (suggest_lists(aliases[i].types, type))
+        if (suggest_lists(aliases[i].types, word))
             near.nearest = aliases[i].ours;
-    list_nearest(type, known, sizeof known);
-    error_set("unknown layer type: %s%s%s%s (the nearest names are %s; 'poseidon help layers' "
-              "lists all)",
-              type, near.nearest ? "; did you mean " : "", near.nearest ? near.nearest : "",
-              near.nearest ? "?" : "", known);
+    error_set("unknown layer type: %s%s%s%s", type, near.nearest ? "; did you mean " : "",
+              near.nearest ? near.nearest : "", near.nearest ? "?" : "");
     return NULL;
 }
 
@@ -143,6 +132,16 @@ const char *layer_type_refused(int index, const char **reason)
 int layer_check_type(const char *type)
 {
     return layer_find(type) ? 0 : -1;
+}
+
+int layer_check_types(const struct net_def *def)
+{
+    struct strbuf lines = {0};
+
+    for (int l = 0; l < def->nlayers; l++)
+        text_refuse_type(&lines, layer_def_place(&def->layers[l]).text, def->layers[l].type,
+                         layer_check_type);
+    return text_refusals_end(&lines, "", true);
 }
 
 static bool layer_counts(const struct layer_i *i)
@@ -381,6 +380,22 @@ int layer_notice(const struct layer *layer, const struct layer_env *env, const c
     return 0;
 }
 
+int layer_notices_gather(char **notices)
+{
+    struct strbuf text = {0};
+    char *save, *gathered;
+
+    for (char *line = strtok_r(*notices, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        const char *tail = strstr(line, "': ");
+        if (!tail || !strbuf_count_line(&text, tail))
+            strbuf_printf(&text, "%s\n", line);
+    }
+    gathered = strbuf_take(&text);
+    free(*notices);
+    *notices = gathered;
+    return gathered ? 0 : -1;
+}
+
 int layer_expect_axes(const struct layer *layer, int bottom, int naxes, const char *meaning)
 {
     const struct blob *blob = layer->bottoms[bottom];
@@ -412,7 +427,10 @@ int layer_resolve_axis(const struct layer *layer, const char *field, int axis, i
 
     if (shape_axis(&blob->value.shape, axis, out) == 0)
         return 0;
-    return error_set("%s %d is out of range for bottom '%s' of %s: %s", field, axis, blob->name,
+    return error_set("%s %d is out of range for bottom '%s' of %s: %s%s", field, axis, blob->name,
                      units_count(blob->value.shape.naxes, "axis").text,
-                     shape_text(&blob->value.shape).text);
+                     shape_text(&blob->value.shape).text,
+                     blob->value.shape.naxes == 1 && strcmp(layer->i->type, "Slice") == 0
+                         ? "; several labels a record: label_size of ImageData, or HDF5Data"
+                         : "");
 }

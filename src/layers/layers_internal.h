@@ -102,9 +102,9 @@ int layer_expect_spatial(const struct layer *layer, int bottom);
 /* The name of spatial axis i of naxes: "height". */
 const char *layer_spatial_name(int naxes, int i);
 
-/* What to add to the message of a window that does not fit: a guess where the bottom has the shape
- * of images whose channels come last, else "". */
-const char *layer_axes_hint(const struct blob *bottom);
+/* What to add to the message of a window that does not fit: a guess where the layer reads data of
+ * the shape of images whose channels come last, else "". */
+const char *layer_axes_hint(const struct layer *layer);
 
 /* "3 x 3": a value for each of naxes axes. Returns buffer. */
 #define SPATIAL_TEXT_BYTES 48

@@ -92,7 +92,7 @@ static int pooling_top_size(const struct layer *layer, const struct pool_args *a
         return error_set(
             "kernel %s is larger than the padded input: %s %d > %" PRId64 " + 2 * %d%s",
             layer_spatial_text(args->kernel, naxes, kernel), layer_spatial_name(naxes, i),
-            args->kernel[i], in, args->pad[i], layer_axes_hint(layer->bottoms[0]));
+            args->kernel[i], in, args->pad[i], layer_axes_hint(layer));
     *out = room < 0 ? 1 : (up ? room + stride - 1 : room) / stride + 1;
     for (int k = 0; k < naxes; k++)
         padded = padded || args->pad[k];

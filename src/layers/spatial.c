@@ -6,6 +6,8 @@
 #include "util/error.h"
 #include "util/strbuf.h"
 
+#include <string.h>
+
 static const struct spatial_field absent[] = {
     [SPATIAL_KERNEL] = {"kernel_size", "kernel_h", "kernel_w", .absent = -1, .least = 1},
     [SPATIAL_STRIDE] = {"stride", "stride_h", "stride_w", .absent = 1, .least = 1},
@@ -70,10 +72,23 @@ const char *layer_spatial_text(const int *values, int naxes, char buffer[SPATIAL
     return buffer;
 }
 
-const char *layer_axes_hint(const struct blob *bottom)
+/* Whether the layer reads what one without bottoms makes, such as Input; a Split's tops begin with
+ * its bottom's name. */
+static bool reads_data(const struct layer *layer)
 {
-    const struct shape *shape = &bottom->value.shape;
+    for (const struct layer_def *from = layer->def - layer->index; from < layer->def; from++)
+        for (int t = 0; from->nbottoms == 0 && t < from->ntops; t++)
+            if (strncmp(layer->def->bottoms[0], from->tops[t], strlen(from->tops[t])) == 0)
+                return true;
+    return false;
+}
 
+const char *layer_axes_hint(const struct layer *layer)
+{
+    const struct shape *shape = &layer->bottoms[0]->value.shape;
+
+    if (!reads_data(layer))
+        return "; the net's input is too small for it";
     if (shape->naxes == 4 && (shape->dim[3] == 1 || shape->dim[3] == 3) && shape->dim[1] > 4)
         return "; expected N,C,H,W: this looks like N,H,W,C";
     return "";

@@ -214,7 +214,7 @@ static int allocate_net(struct wiring *wiring)
 int net_wire_layers(struct net *net, const struct layer_env *env)
 {
     struct wiring wiring = {.net = net};
-    int status = allocate_net(&wiring);
+    int status = error_status(layer_check_types(net->def) || allocate_net(&wiring));
 
     for (int l = 0; !status && l < net->def->nlayers; l++) {
         struct layer *layer = &net->layers[l];

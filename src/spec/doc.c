@@ -48,6 +48,43 @@ int text_line(const struct text_doc *doc, const void *message)
     return line < 0 ? 0 : line;
 }
 
+void text_refuse(struct strbuf *lines, size_t room, const char *place, const char *tail)
+{
+    static const char others[] = "... and others";
+
+    if (strbuf_count_line(lines, tail))
+        return;
+    if (lines->length == 0 || lines->length + strlen(place) + strlen(tail) < room)
+        strbuf_printf(lines, "%s%s%s", lines->length > 0 ? "\n" : "", place, tail);
+    else if (!strbuf_count_line(lines, others))
+        strbuf_printf(lines, "\n%s", others);
+}
+
+void text_refuse_type(struct strbuf *lines, const char *place, const char *type,
+                      text_check_type *check_type)
+{
+    char tail[768];
+
+    if (check_type(type) == 0)
+        return;
+    snprintf(tail, sizeof tail, " (%.64s): %s", type, error_text());
+    error_clear();
+    text_refuse(lines, REFUSALS_ROOM, place, tail);
+}
+
+int text_refusals_end(struct strbuf *lines, const char *stop, bool of_net)
+{
+    static const char help[] =
+        "\n('poseidon help layers' lists all types; \"My net is refused\" in "
+        "man poseidon says what to do)";
+    int status = lines->length == 0 ? 0
+                                    : error_set("%s%s%s%s", strbuf_text(lines), *stop ? "\n" : "",
+                                                stop, of_net ? help : "");
+
+    strbuf_free(lines);
+    return status;
+}
+
 struct text_place text_place_of(const char *file, int line, const char *layer)
 {
     struct text_place place;

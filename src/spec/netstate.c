@@ -97,7 +97,7 @@ bool net_state_explain(const struct net_state *state, const Caffe__LayerParamete
 {
     Caffe__NetStateRule **rules = layer->n_exclude > 0 ? layer->exclude : layer->include;
     size_t count = layer->n_exclude > 0 ? layer->n_exclude : layer->n_include;
-    bool stage = false, level = false;
+    bool phase = count > 0, stage = false, level = false;
     const char *between = layer->n_exclude > 0 ? "not " : "only ";
 
     out[0] = '\0';
@@ -109,11 +109,15 @@ bool net_state_explain(const struct net_state *state, const Caffe__LayerParamete
         between = " or ";
         if (rules[i]->has_phase && (int)rules[i]->phase != state->phase)
             continue;
+        phase = false;
         stage = stage || rules[i]->n_stage > 0 || rules[i]->n_not_stage > 0;
         level = level || rules[i]->has_min_level || rules[i]->has_max_level;
     }
     if (stage || level)
         buffer_printf(out, bytes, "; see %s%s%s, or train_state and test_state in a solver",
                       stage ? "--stage" : "", stage && level ? ", " : "", level ? "--level" : "");
+    else if (phase)
+        buffer_printf(out, bytes, "; --phase=%s of summary and others is the net of that phase",
+                      state->phase == CAFFE__PHASE__TRAIN ? "TEST" : "TRAIN");
     return stage || level;
 }

@@ -57,7 +57,8 @@ int spec_check_settings(const struct text_doc *doc)
     return 0;
 }
 
-int spec_read_net_of(const char *path, text_check_type *check_type, struct text_doc **out)
+int spec_read_net_of(const char *path, text_check_type *check_type, bool drop_idle,
+                     struct text_doc **out)
 {
     struct text_doc *doc;
     bool binary;
@@ -68,7 +69,8 @@ int spec_read_net_of(const char *path, text_check_type *check_type, struct text_
                          path);
     binary = proto_is_binary(path);
     if (binary ? read_binary_net(path, &doc)
-               : text_read_file_of(path, &caffe__net_parameter__descriptor, check_type, &doc))
+               : text_read_file_of(path, &caffe__net_parameter__descriptor, check_type, drop_idle,
+                                   &doc))
         return binary ? -1 : spec_kind_error(path, false);
     if (upgrade_net(spec_net(doc), doc)) {
         text_free(doc);
@@ -121,7 +123,9 @@ int spec_read_solver_with(const char *path, const struct spec_overrides *overrid
 /* beside: the other place that was looked at, or NULL. */
 static int not_found(const char *path, const char *beside)
 {
-    return beside ? error_set("%s: no such file (nor %s)", path, beside) : path_missing(path);
+    return beside
+               ? error_set("%s: no such file (nor %s)%s", path, beside, path_template_remark(path))
+               : path_missing(path);
 }
 
 int spec_find_file(const char *path, const char *relative_to_file, char **out)

@@ -10,8 +10,9 @@
 
 /* Reads a net, from a text or out of a binary model (.caffemodel), and upgrades it;
  * text_notices(*out) says what was old. The net is (Caffe__NetParameter *)text_root(*out); spec_net
- * is the same with the cast. check_type as for text_read_file_of. */
-int spec_read_net_of(const char *path, text_check_type *check_type, struct text_doc **out);
+ * is the same with the cast. check_type and drop_idle as for text_read_file_of. */
+int spec_read_net_of(const char *path, text_check_type *check_type, bool drop_idle,
+                     struct text_doc **out);
 Caffe__NetParameter *spec_net(const struct text_doc *doc);
 
 /* Fails where a layer lacks the settings that make it one: some writers of binary models keep

@@ -3,6 +3,7 @@
 #include "spec/scan.h"
 
 #include "util/error.h"
+#include "util/path.h"
 
 #include <limits.h>
 #include <stdarg.h>
@@ -69,7 +70,7 @@ static const char *odd_file(const struct scanner *s)
         return " (an unresolved merge conflict: choose one side and remove its marks)";
     for (size_t i = 0; i < sizeof templates / sizeof *templates; i++)
         if (line_has(s, templates[i]))
-            return " (this looks like a template: fill in its placeholders first)";
+            return PATH_TEMPLATE;
     return "";
 }
 

@@ -10,12 +10,12 @@
 
 /* Fields that public files use and that Caffe itself does not have. */
 static const struct {
-    const char *name,
-        *fields; /* with blanks between them; MESSAGE.FIELD where only one message has it */
+    const char *name;   /* of the fork; or, in small letters, what the fork is for */
+    const char *fields; /* with blanks between them; MESSAGE.FIELD where only one message has it */
 } forks[] = {
     {"Ristretto", "quantization_param"},
     {"SSD",
-     "resize_param TransformationParameter.noise_param "
+     "TransformationParameter.resize_param TransformationParameter.noise_param "
      "DistortionParameter.hue_prob DistortionParameter.hue_delta "
      "DistortionParameter.random_order_prob TransformationParameter.expand_param "
      "TransformationParameter.emit_constraint annotated_data_param multibox_loss_param "
@@ -32,6 +32,20 @@ static const struct {
     {"Fast R-CNN", "roi_pooling_param smooth_l1_loss_param DropoutParameter.scale_train"},
     {"R-FCN", "psroi_pooling_param box_annotator_ohem_param"},
     {"C3D", "ConvolutionParameter.kernel_depth PoolingParameter.kernel_depth"},
+    {"C3D, or video-caffe", "video_data_param"},
+    {"NormFace", "normalize_param"},
+    {"SPP_net, whose settings stand in layer { } itself here (kernelsize, batchsize, ...)",
+     "V0LayerParameter.conv_param V0LayerParameter.pool_param V0LayerParameter.lrn_param "
+     "V0LayerParameter.dropout_param V0LayerParameter.concat_param "
+     "V0LayerParameter.inner_product_param V0LayerParameter.data_param"},
+    {"YOLO (caffe-yolo)", "DataParameter.side reorg_param region_loss_param eval_detection_param"},
+    {"that pads each side by itself; pad, pad_h and pad_w pad both sides alike",
+     "pad_l pad_r pad_t pad_b"},
+    {"for video; kernel_size, stride and pad once for each axis do the same",
+     "kernel_shape stride_shape pad_shape"},
+    {"that cuts boxes; crop_size cuts squares",
+     "crop_size_l crop_size_h crop_size_w crop_h crop_w"},
+    {"with learning rates of its own; lr_policy says them here", "vstep_size stepearly_param"},
     {"FlowNet", "correlation_param resample_param augmentation_param"},
     {"CRF as RNN", "multi_stage_meanfield_param"},
     {"OpenPose", "cpm_transform_param"},
@@ -52,12 +66,12 @@ static const struct {
      "ImageDataParameter.precache ImageDataParameter.threads DropoutParameter.engine "
      "TransformationParameter.use_gpu_transform TransformationParameter.forward_packing "
      "TransformationParameter.display"},
-    {"NVIDIA (NVCaffe) or Intel", "BatchNormParameter.bias_filler BatchNormParameter.scale_filler "
-                                  "BatchNormParameter.engine TransformationParameter.crop_h "
-                                  "TransformationParameter.crop_w video_data_param"},
+    {"NVIDIA (NVCaffe) or Intel and is about speed alone: remove it", "BatchNormParameter.engine"},
+    {"NVIDIA (NVCaffe): a Scale layer with bias_term: true behind BatchNorm does the same",
+     "scale_bias BatchNormParameter.bias_filler BatchNormParameter.scale_filler"},
+    {"NVIDIA (NVCaffe): local_lr_auto: true and local_gw_ratio do the same", "larc larc_eta"},
     {"NVIDIA (NVCaffe)",
-     "BatchNormParameter.scale_bias SolverParameter.larc SolverParameter.larc_policy "
-     "SolverParameter.larc_eta SolverParameter.larc_turbo SolverParameter.momentum_policy "
+     "SolverParameter.larc_policy SolverParameter.larc_turbo SolverParameter.momentum_policy "
      "SolverParameter.max_momentum SolverParameter.momentum_power "
      "SolverParameter.weight_decay_policy SolverParameter.weight_decay_power "
      "SolverParameter.max_weight_decay SolverParameter.test_and_snapshot_last_epochs "
@@ -93,10 +107,10 @@ static const struct {
      "LossParameter.pre_fixed_normalizer "
      "PoolingParameter.avg_include_pad PoolingParameter.axis PoolingParameter.pad_3d "
      "PoolingParameter.kernel_size_3d PoolingParameter.stride_3d ReshapeParameter.pixelshuffler "
-     "DataParameter.side ImageDataParameter.min_height ImageDataParameter.min_width "
+     "ImageDataParameter.min_height ImageDataParameter.min_width "
      "TransformationParameter.random_resize_param TransformationParameter.flow "
      "TransformationParameter.bgr2rgb TransformationParameter.pad spatial_dropout_param "
-     "reorg_param region_loss_param eval_detection_param"},
+     "RandomAspectRatioParameter.resize_param"},
 };
 
 static const char *fork_of(const ProtobufCMessageDescriptor *message, const char *name)
@@ -151,19 +165,18 @@ void suggest_field(const ProtobufCMessageDescriptor *message,
         suggest_offer(&near, message->fields[i].name);
     out[0] = '\0';
     if (fork != NULL)
-        snprintf(out, bytes, "; it comes from the Caffe fork of %s", fork);
+        snprintf(out, bytes, "; it comes from %s%s",
+                 *fork >= 'a' ? "a Caffe fork " : "the Caffe fork of ", fork);
     else if (outer != NULL && opens_message(outer, name))
         snprintf(out, bytes, "; it is a field of \"%s\": is a \"}\" missing before it?",
                  outer->name);
-    else if (near.nearest != NULL && near.distance <= 2 && 2 * (size_t)near.distance < strlen(name))
+    else if (near.nearest != NULL && 2 * (size_t)near.distance < strlen(name))
         snprintf(out, bytes, "; did you mean \"%s\"?", near.nearest);
     else if (list_homes(message, name, homes, sizeof homes) > 0)
         snprintf(out, bytes, "; it belongs in %s", homes);
     else if (outer != NULL && message_find_field(outer, name) != NULL)
         snprintf(out, bytes, "; it is a field of \"%s\": is a \"}\" missing before it?",
                  outer->name);
-    else if (near.nearest != NULL)
-        snprintf(out, bytes, "; the nearest name is \"%s\"", near.nearest);
 }
 
 void suggest_value(const ProtobufCEnumDescriptor *descriptor, const char *name, char *out,

@@ -161,36 +161,38 @@ static int skip_value(struct reader *r)
     return scan_next(&r->scan);
 }
 
-/* Name and type of today's kind of layer that is being read, as far as they have been read: fields
- * that only a fork has mostly belong to layers that only a fork has. */
-static void describe_layer(struct reader *r, char *out, size_t bytes)
+/* Name and type of the layer that is being read go with the place, as far as they have been read:
+ * fields that only a fork has mostly belong to layers that only a fork has. */
+void reader_refuse(struct reader *r, const struct scan_token *at, size_t room, const char *tail)
 {
     const Caffe__LayerParameter *layer = (const Caffe__LayerParameter *)r->layer;
+    const Caffe__V1LayerParameter *old = (const Caffe__V1LayerParameter *)r->layer;
+    char place[4400];
 
-    out[0] = '\0';
-    if (r->depth == 0 || r->stack[1] != &caffe__layer_parameter__descriptor || layer->type == NULL)
-        return;
-    snprintf(out, bytes, " (layer '%.64s' of type %.64s)", layer->name ? layer->name : "",
-             layer->type);
-    if (r->stranger == NULL)
-        r->stranger = layer;
+    snprintf(place, sizeof place, "%.4096s:%d:%d: ", r->scan.name, at->line, at->column);
+    if (r->depth == 0)
+        ;
+    else if (r->stack[1] == &caffe__layer_parameter__descriptor && layer->type != NULL)
+        buffer_printf(place, sizeof place,
+                      "layer '%.64s' (%.64s): ", layer->name ? layer->name : "", layer->type);
+    else if (r->stack[1] == &caffe__v1_layer_parameter__descriptor && old->name != NULL)
+        buffer_printf(place, sizeof place, "layer '%.64s': ", old->name);
+    if (r->drop_idle && strstr(tail, ": remove it") != NULL)
+        text_add_notice(r->doc, "%s%.*s: left out", place,
+                        (int)(strstr(tail, ": remove it") - tail), tail);
+    else
+        text_refuse(&r->refused, room, place, tail);
 }
 
-/* Notes an unknown field. Those beyond the first UNKNOWN_MOST are only counted. */
 static void note_unknown(struct reader *r, const struct scan_token *token, const char *name)
 {
-    size_t used = strlen(r->unknown);
-    char remark[384], layer[192];
+    char remark[384], tail[768];
 
-    if (r->nunknown++ >= UNKNOWN_MOST)
-        return;
     suggest_field(r->stack[r->depth], r->depth > 0 ? r->stack[r->depth - 1] : NULL, name, remark,
                   sizeof remark);
-    describe_layer(r, layer, sizeof layer);
-    snprintf(r->unknown + used, sizeof r->unknown - used,
-             "%s%s:%d:%d: message \"%s\"%s has no field \"%s\"%s", used > 0 ? "\n" : "",
-             r->scan.name, token->line, token->column, r->stack[r->depth]->name, layer, name,
-             remark);
+    snprintf(tail, sizeof tail, "message \"%s\" has no field \"%s\"%s", r->stack[r->depth]->name,
+             name, remark);
+    reader_refuse(r, token, FIELDS_ROOM, tail);
 }
 
 static int expected_name(struct reader *r)
@@ -274,22 +276,23 @@ static int read_fields(struct reader *r, ProtobufCMessage *message, const char *
     return 0;
 }
 
-/* Unknown fields come first, then what is to be said of the first layer that had one, then what
- * stopped the reading, if anything did. */
+/* Unknown fields come first, then the types that are not supported, then what stopped the reading,
+ * if anything did. */
 static int unknown_error(struct reader *r, const char *stopped_by)
 {
-    const Caffe__LayerParameter *layer = r->stranger;
-    char more[64] = "", stop[801];
+    const Caffe__NetParameter *net = (const Caffe__NetParameter *)text_root(r->doc);
+    char stop[641];
 
     snprintf(stop, sizeof stop, "%s", stopped_by);
-    if (r->nunknown > UNKNOWN_MOST)
-        snprintf(more, sizeof more, "\n... and %d more unknown fields", r->nunknown - UNKNOWN_MOST);
-    error_clear();
-    if (r->check_type != NULL && layer != NULL && r->check_type(layer->type))
-        error_context("%s:%d: layer '%.64s' (%.64s)", text_name(r->doc), text_line(r->doc, layer),
-                      layer->name ? layer->name : "", layer->type);
-    return error_set("%s%s%s%s%s%s", r->unknown, more, error_text()[0] != '\0' ? "\n" : "",
-                     error_text(), stop[0] != '\0' ? "\n" : "", stop);
+    for (size_t i = 0; r->check_type != NULL && i < net->n_layer; i++) {
+        const Caffe__LayerParameter *layer = net->layer[i];
+
+        if (layer->type != NULL)
+            text_refuse_type(&r->refused,
+                             text_place(r->doc, layer, layer->name ? layer->name : "").text,
+                             layer->type, r->check_type);
+    }
+    return text_refusals_end(&r->refused, stop, r->check_type != NULL);
 }
 
 static int read_all(struct reader *r, const char *text, size_t length)
@@ -307,7 +310,7 @@ static int read_all(struct reader *r, const char *text, size_t length)
 
 static int read_document(const char *name, const char *text, size_t length,
                          const ProtobufCMessageDescriptor *descriptor, text_check_type *check_type,
-                         struct text_doc **out)
+                         bool drop_idle, struct text_doc **out)
 {
     struct reader *r = calloc(1, sizeof *r);
     ProtobufCMessage *root = NULL;
@@ -321,16 +324,18 @@ static int read_document(const char *name, const char *text, size_t length,
     }
     r->stack[0] = descriptor;
     r->check_type = check_type;
+    r->drop_idle = drop_idle;
     r->field_line = 1;
     error_clear();
     status = read_all(r, text, length);
-    if (r->nunknown > 0)
+    if (r->refused.length > 0)
         status = unknown_error(r, status ? error_text() : "");
     if (status)
         text_free(r->doc);
     else
         *out = r->doc;
 done:
+    strbuf_free(&r->refused);
     free(r);
     return status;
 }
@@ -338,23 +343,24 @@ done:
 int text_read_string(const char *name, const char *text, size_t length,
                      const ProtobufCMessageDescriptor *descriptor, struct text_doc **out)
 {
-    return read_document(name, text, length, descriptor, NULL, out);
+    return read_document(name, text, length, descriptor, NULL, false, out);
 }
 
 int text_read_file(const char *path, const ProtobufCMessageDescriptor *descriptor,
                    struct text_doc **out)
 {
-    return text_read_file_of(path, descriptor, NULL, out);
+    return text_read_file_of(path, descriptor, NULL, false, out);
 }
 
 int text_read_file_of(const char *path, const ProtobufCMessageDescriptor *descriptor,
-                      text_check_type *check_type, struct text_doc **out)
+                      text_check_type *check_type, bool drop_idle, struct text_doc **out)
 {
     struct strbuf text = {0};
     int status = text_read_bytes(path, &text);
 
     if (status == 0)
-        status = read_document(path, strbuf_text(&text), text.length, descriptor, check_type, out)
+        status = read_document(path, strbuf_text(&text), text.length, descriptor, check_type,
+                               drop_idle, out)
                      ? file_kind_error(path, "text")
                      : 0;
     strbuf_free(&text);

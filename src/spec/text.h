@@ -3,9 +3,11 @@
  * The grammar is protoc's, so a file is accepted here exactly when protoc accepts it, but for two
  * kindnesses: a byte-order mark is skipped, and `device_id: "0,1"` in a solver is kept in
  * device_list. Messages read "FILE:LINE:COLUMN: what was expected, what was found"; unknown fields
- * are collected, one a line, so that one attempt shows them all. */
+ * and types are collected, one a line with their number, so that one attempt shows them all. */
 #ifndef POSEIDON_SPEC_TEXT_H
 #define POSEIDON_SPEC_TEXT_H
+
+#include "util/strbuf.h"
 
 #include <protobuf-c/protobuf-c.h>
 #include <stddef.h>
@@ -22,9 +24,10 @@ int text_read_file(const char *path, const ProtobufCMessageDescriptor *descripto
 typedef int text_check_type(const char *type);
 
 /* text_read_file with a check of layer types: unknown fields mostly belong to layers of forks, and
- * check_type's message then says so. check_type may be NULL. */
+ * the message then names all types that check_type refuses. check_type may be NULL. drop_idle:
+ * fields of forks that are about speed or files alone are left out, with a notice. */
 int text_read_file_of(const char *path, const ProtobufCMessageDescriptor *descriptor,
-                      text_check_type *check_type, struct text_doc **out);
+                      text_check_type *check_type, bool drop_idle, struct text_doc **out);
 
 /* Reads `length` bytes of `text`; `name` stands for the file in messages. */
 int text_read_string(const char *name, const char *text, size_t length,
@@ -52,6 +55,19 @@ const char *text_notices(const struct text_doc *doc);
 /* Adds a remark (printf style, no newline). */
 int text_add_notice(struct text_doc *doc, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Of what this program lacks of a net: adds the line PLACE TAIL, or counts the one with this tail.
+ * The lines take up to `room` bytes, but the first one is whole. */
+void text_refuse(struct strbuf *lines, size_t room, const char *place, const char *tail);
+
+/* Adds the line "PLACE (TYPE): MESSAGE" unless check_type knows the type of the layer there. */
+void text_refuse_type(struct strbuf *lines, const char *place, const char *type,
+                      text_check_type *check_type);
+
+/* Makes lines, if there are any, this thread's error message, followed by `stop`, if that is not
+ * "", and for a net by where its user finds the way out. Frees them. Returns -1, or 0 without
+ * lines. */
+int text_refusals_end(struct strbuf *lines, const char *stop, bool of_net);
 
 /* Frees the document with its message; NULL is allowed. */
 void text_free(struct text_doc *doc);

@@ -9,8 +9,12 @@
 
 #include <stdint.h>
 
-#define DEPTH_MOST   64
-#define UNKNOWN_MOST 12
+#define DEPTH_MOST 64
+
+/* Bytes of a list of refusals: fields leave room for types, and both for what stopped the reading.
+ */
+#define FIELDS_ROOM   1600
+#define REFUSALS_ROOM 3200
 
 struct reader {
     struct scanner scan;
@@ -19,12 +23,10 @@ struct reader {
     const ProtobufCMessageDescriptor *stack[DEPTH_MOST + 1]; /* open messages, outermost first */
     const ProtobufCMessage *layer; /* the last one opened below the root */
     text_check_type *check_type;   /* or NULL */
-    const Caffe__LayerParameter
-        *stranger;               /* the first one with a type and an unknown field; or NULL */
+    bool drop_idle;
     int line_of[DEPTH_MOST + 1]; /* where they were opened */
     int field_line;              /* of the name of the field being read */
-    int nunknown;
-    char unknown[3072]; /* one line for each unknown field so far */
+    struct strbuf refused;       /* unknown fields, and types of the old form */
 };
 
 /* What a field can hold; the member that its type names is in use. */
@@ -47,6 +49,9 @@ int doc_create(const char *name, ProtobufCMessage *root, struct text_doc **out);
 
 /* All bytes of a file; to be freed in either case. */
 int text_read_bytes(const char *path, struct strbuf *out);
+
+/* Notes what is unknown at a token. */
+void reader_refuse(struct reader *r, const struct scan_token *at, size_t room, const char *tail);
 
 /* ---- values (text_value.c) ---- */
 

@@ -3,6 +3,7 @@
 
 #include "spec/suggest_field.h"
 #include "util/error.h"
+#include "util/path.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,6 +14,17 @@ int reader_take(struct reader *r, const char *symbol, bool *was)
 {
     *was = scan_is(&r->scan, symbol);
     return *was ? scan_next(&r->scan) : 0;
+}
+
+/* Templates have a "{height}" or NCLASS_tpl where a number is expected. */
+static const char *template_remark(const struct reader *r)
+{
+    const struct scan_token *token = &r->scan.token;
+    bool name =
+        token->kind == SCAN_IDENTIFIER && (memchr(token->text, '_', token->length) != NULL ||
+                                           (*token->text >= 'A' && *token->text <= 'Z'));
+
+    return name || scan_is(&r->scan, "{") ? PATH_TEMPLATE : "";
 }
 
 int reader_wrong_value(struct reader *r, const ProtobufCFieldDescriptor *field,
@@ -34,7 +46,7 @@ static int read_signed(struct reader *r, const ProtobufCFieldDescriptor *field, 
     if (reader_take(r, "-", &negative))
         return -1;
     if (r->scan.token.kind != SCAN_INTEGER)
-        return reader_wrong_value(r, field, "an integer", "");
+        return reader_wrong_value(r, field, "an integer", template_remark(r));
     if (!scan_integer(&r->scan.token, most + negative, &magnitude)) {
         char expected[80];
 
@@ -54,7 +66,7 @@ static int read_unsigned(struct reader *r, const ProtobufCFieldDescriptor *field
     if (r->scan.token.kind != SCAN_INTEGER)
         return reader_wrong_value(
             r, field, scan_is(&r->scan, "-") ? "an integer that is not negative" : "an integer",
-            "");
+            template_remark(r));
     snprintf(expected, sizeof expected, "an integer from 0 to %llu", (unsigned long long)most);
     if (!scan_integer(&r->scan.token, most, out))
         return reader_wrong_value(r, field, expected, "");
@@ -88,7 +100,7 @@ static int read_real(struct reader *r, const ProtobufCFieldDescriptor *field, do
     else if (is_word(token, "nan"))
         *out = NAN;
     else
-        return reader_wrong_value(r, field, "a number", "");
+        return reader_wrong_value(r, field, "a number", template_remark(r));
     if (negative)
         *out = -*out;
     return scan_next(&r->scan);
@@ -114,16 +126,22 @@ static int read_truth(struct reader *r, const ProtobufCFieldDescriptor *field,
 }
 
 /* Types of the old form are an enum, and those of forks are not in it. */
-static int unknown_type(struct reader *r, const char *type, const char *remark)
+static void unknown_type(struct reader *r, const struct scan_token *at, const char *type,
+                         const char *remark)
 {
-    const Caffe__V1LayerParameter *layer = (const Caffe__V1LayerParameter *)r->layer;
-    char place[96] = "";
+    char tail[768];
 
-    if (r->depth == 1 && layer->name != NULL)
-        snprintf(place, sizeof place, "layer '%.64s': ", layer->name);
-    return scan_error(&r->scan,
-                      "%sunknown layer type %s for field \"type\" of \"caffe.V1LayerParameter\"%s",
-                      place, type, remark);
+    snprintf(tail, sizeof tail,
+             "unknown layer type %s for field \"type\" of \"caffe.V1LayerParameter\"%s", type,
+             remark);
+    if (remark[0] == '\0' && r->check_type != NULL && r->check_type(type))
+        snprintf(tail, sizeof tail, "%s%s", error_text(),
+                 strstr(error_text(), "did you mean") == NULL
+                     ? ""
+                     : " It is a type of today's form alone: 'poseidon upgrade' the net without "
+                       "this layer, then add it as layer { }");
+    error_clear();
+    reader_refuse(r, at, REFUSALS_ROOM, tail);
 }
 
 static int read_enum(struct reader *r, const ProtobufCFieldDescriptor *field, int *out)
@@ -148,10 +166,13 @@ static int read_enum(struct reader *r, const ProtobufCFieldDescriptor *field, in
         return reader_wrong_value(r, field, "a name without quotes", "");
     }
     if (value == NULL) {
-        r->scan.token = start;
         suggest_value(descriptor, name, remark, sizeof remark);
-        if (descriptor == &caffe__v1_layer_parameter__layer_type__descriptor)
-            return unknown_type(r, name, remark);
+        if (descriptor == &caffe__v1_layer_parameter__layer_type__descriptor) {
+            unknown_type(r, &start, name, remark);
+            *out = 0;
+            return 0;
+        }
+        r->scan.token = start;
         return scan_error(&r->scan, "unknown value \"%s\" for field \"%s\" of \"%s\"%s", name,
                           field->name, r->stack[r->depth]->name, remark);
     }

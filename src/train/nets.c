@@ -18,9 +18,10 @@ static int from_file(struct solver_nets *nets, const struct text_doc *solver_doc
                      struct origin *out)
 {
     char *found = NULL;
-    int status = error_status(ALLOC_ROOM(nets->docs, nets->ndocs, "the files of nets") ||
-                              spec_find_file(path, text_name(solver_doc), &found) ||
-                              spec_read_net_of(found, layer_check_type, &nets->docs[nets->ndocs]));
+    int status =
+        error_status(ALLOC_ROOM(nets->docs, nets->ndocs, "the files of nets") ||
+                     spec_find_file(path, text_name(solver_doc), &found) ||
+                     spec_read_net_of(found, layer_check_type, false, &nets->docs[nets->ndocs]));
 
     free(found);
     if (status)

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 static const char *const names[] = {[POLICY_FIXED] = "fixed",
                                     [POLICY_STEP] = "step",
@@ -106,8 +107,11 @@ int policy_from_solver(const Caffe__SolverParameter *solver, struct policy *poli
     if (solver->lr_policy == NULL || solver->lr_policy[0] == '\0')
         return error_set("the solver has no lr_policy; expected one of " POLICY_NAMES);
     if ((type = choice_find(names, solver->lr_policy)) < 0)
-        return error_set("Unknown learning rate policy: %s (known policies: " POLICY_NAMES ")",
-                         solver->lr_policy);
+        return error_set("Unknown learning rate policy: %s (known policies: " POLICY_NAMES ")%s",
+                         solver->lr_policy,
+                         strcmp(solver->lr_policy, "stepearly") == 0
+                             ? "; plateau lowers the rate where the loss stops falling, too"
+                             : "");
     policy->type = (enum policy_type)type;
     if (solver->n_stageiter != solver->n_stagelr)
         return error_set("expected as many stageiter as stagelr, found %zu and %zu",

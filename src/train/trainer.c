@@ -274,7 +274,8 @@ static int set_up(struct trainer *t)
     watchdog_step("preparing the first iteration");
     if ((t->resumed && sync_load_history(t->exchange.sync, t->setup->history)) ||
         run_load_residuals_all(&t->run, t->exchange.sync, &t->at, t->resumed) ||
-        run_find_best_all(&t->run, t->resumed, &t->scores) || error_agree(world, begin_run(t)))
+        run_find_best_all(&t->run, t->resumed, &t->scores) ||
+        error_agree(world, error_status(begin_run(t) || layer_notices_gather(&t->setup->notices))))
         return -1;
     output_log_start(&t->job, &t->compute, &t->exchange, t->setup->notices,
                      strbuf_text(&t->setup->places));

@@ -26,6 +26,11 @@ char *path_find(const char *path, const char *named_by, bool *found);
 /* Says that nothing is at `path`, and what the current folder is where that matters; returns -1. */
 int path_missing(const char *path);
 
+/* A remark on a path that is not there and has a placeholder, as "${DATA}/list.txt" or "@NET@"; "".
+ */
+#define PATH_TEMPLATE " (this looks like a template: fill in its placeholders first)"
+const char *path_template_remark(const char *path);
+
 /* The folder that `path` is in, "." where it names none. Memory that the caller frees, or NULL with
  * a message. */
 char *path_folder(const char *path);

@@ -79,6 +79,28 @@ void strbuf_printf(struct strbuf *text, const char *format, ...)
     va_end(args);
 }
 
+bool strbuf_count_line(struct strbuf *text, const char *tail)
+{
+    for (char *at = text->data; at && (at = strstr(at, tail));) {
+        unsigned count = 1;
+        int read = 0;
+
+        at += strlen(tail);
+        if (*at == ' ' && sscanf(at, " (%u times)%n", &count, &read) < 1)
+            continue;
+        if (at[read] == '\n' || !at[read]) {
+            struct strbuf counted = {0};
+
+            strbuf_append(&counted, text->data, (size_t)(at - text->data));
+            strbuf_printf(&counted, " (%u times)%s", count + 1, at + read);
+            strbuf_free(text);
+            *text = counted;
+            return true;
+        }
+    }
+    return false;
+}
+
 const char *strbuf_text(const struct strbuf *text)
 {
     return text->data ? text->data : "";

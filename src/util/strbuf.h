@@ -33,6 +33,10 @@ void strbuf_printf(struct strbuf *text, const char *format, ...)
 void strbuf_vprintf(struct strbuf *text, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
+/* Whether a line of the text ends in `tail`. If so, the text counts it: " (2 times)" follows that
+ * line's tail from then on. */
+bool strbuf_count_line(struct strbuf *text, const char *tail);
+
 /* The text so far, "" when empty; borrowed until the next change. */
 const char *strbuf_text(const struct strbuf *text);
 

@@ -17,7 +17,9 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-int suggest_distance(const char *a, const char *b)
+/* Insertions, deletions, replacements and swaps of neighbours that turn one word into the other; 64
+ * for words too long to compare. */
+static int distance_between(const char *a, const char *b)
 {
     size_t na = strlen(a), nb = strlen(b);
     int rows[3][MOST + 2];
@@ -47,8 +49,8 @@ struct suggest suggest_start(const char *word)
     return (struct suggest){.word = word, .distance = MOST + 1};
 }
 
-/* How many letters may be wrong: a third of the longer word, but for the ending of all messages'
- * fields, and at least one; not all. */
+/* How many letters may be wrong: two, or a third of the longer word if that is less, but for the
+ * ending of all messages' fields, and at least one; not all. */
 static int allowed(const char *a, const char *b)
 {
     static const char ending[] = "_param";
@@ -58,7 +60,7 @@ static int allowed(const char *a, const char *b)
                strcmp(b + nb - tail, ending) == 0;
     int third = (longer - (both ? tail : 0)) / 3;
 
-    return third > 0 ? third : longer > 1;
+    return third > 0 ? least(third, 2) : longer > 1;
 }
 
 /* A known word with more than a letter before it is another one (Unpooling), and so it is with more
@@ -76,7 +78,7 @@ static bool extends(const char *word, const char *known)
 
 void suggest_offer(struct suggest *suggest, const char *candidate)
 {
-    int distance = suggest_distance(suggest->word, candidate);
+    int distance = distance_between(suggest->word, candidate);
 
     if (distance < suggest->distance && distance <= allowed(suggest->word, candidate) &&
         !extends(suggest->word, candidate)) {

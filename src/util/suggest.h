@@ -4,20 +4,17 @@
 
 #include <stdbool.h>
 
-/* Keeps the word nearest to `word` among those offered, of which a third at most may differ; words
- * that only extend a known one by several letters are another. Case is ignored. */
+/* Keeps the word nearest to `word` among those offered, of which two letters and a third at most
+ * may differ; words that only extend a known one by several letters are another. Case is ignored.
+ */
 struct suggest {
     const char *word;    /* borrowed */
     const char *nearest; /* borrowed; NULL while nothing near enough was offered */
-    int distance;
+    int distance;        /* insertions, deletions, replacements and swaps of neighbours */
 };
 
 struct suggest suggest_start(const char *word);
 void suggest_offer(struct suggest *suggest, const char *candidate);
-
-/* Insertions, deletions, replacements and swaps of neighbours that turn one word into the other;
- * 64 for words too long to compare. */
-int suggest_distance(const char *a, const char *b);
 
 /* Whether a list of words, with blanks between them, contains this word in any case. */
 bool suggest_lists(const char *list, const char *word);

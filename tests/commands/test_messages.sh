@@ -217,19 +217,97 @@ type() {
     [ "${#err}" -lt 400 ] || fail "a message of ${#err} letters: $err"
 }
 type CrossEntropyLoss
-has "$err" 'did you mean SoftmaxWithLoss? (the nearest names are ' CrossEntropyLoss
+has "$err" "did you mean SoftmaxWithLoss?*('poseidon help layers' lists all types; \"My net is refused\" in man poseidon says what to do)" CrossEntropyLoss
 type Conv2d
 has "$err" 'did you mean Convolution?' Conv2d
 type EuclidaenLoss
-has "$err" "did you mean EuclideanLoss? (the nearest names are EuclideanLoss, *'poseidon help layers' lists all)" a typo
+has "$err" "did you mean EuclideanLoss?*'poseidon help layers' lists all types" a typo
+lacks "$err" 'nearest names' a typo
 type CenterLoss
 has "$err" 'it belongs to a fork of Caffe for face recognition (CenterLoss)' CenterLoss
-works '*SoftmaxWithLoss*MemoryData has no data here: train, *not supported:*Permute PriorBox*object*(SSD)*' help layers
+works '*SoftmaxWithLoss*MemoryData has no data here: train, *not supported:*Python *to read *HDF5Data*MultiBoxLoss PriorBox*object*(SSD)*' help layers
 for field in 'data_param { cache: true }:NVIDIA (NVCaffe)' 'center_loss_param { }:CenterLoss' \
     'margin_inner_product_param { }:SphereFace' 'detectnet_groundtruth_param { }:DetectNet' 'source_class: "x":CaffeOnSpark'; do
     echo "layer { name: 'x' type: 'Input' top: 'x' ${field%:*} }" >fork.prototxt
     refuses "*it comes from the Caffe fork of *${field##*:}*" summary --model=fork.prototxt
 done
+
+# a refused net: a line a field and a type, with their numbers; under V1 names, too; one pointer to the ways out
+cat >segment.prototxt <<'END'
+layer { name: 'data' type: 'DenseImageData' top: 'data' top: 'label' dense_image_data_param { batch_size: 4 } }
+layer { name: 'bn1' type: 'BN' bottom: 'data' top: 'a' bn_param { } }
+layer { name: 'up1' type: 'Upsample' bottom: 'a' top: 'b' upsample_param { } }
+layer { name: 'bn2' type: 'BN' bottom: 'b' top: 'c' bn_param { } }
+layer { name: 'bn3' type: 'BN' bottom: 'c' top: 'd' bn_param { } }
+END
+refuses '*segment.prototxt:2:[0-9]*: layer *bn1* (BN): * has no field "bn_param"; *PSPNet and SegNet (3 times)
+*segment.prototxt:1: layer *data* (DenseImageData): *segmentation; two Data layers, *
+*segment.prototxt:2: layer *bn1* (BN): *BatchNorm and Scale do the same (3 times)
+*segment.prototxt:3: layer *up1* (Upsample): *(SegNet)
+(*poseidon help layers*"My net is refused" in man poseidon*' summary --model=segment.prototxt
+[ "$(printf '%s\n' "$err" | wc -l)" -eq 7 ] || fail "a refused net takes other than 7 lines: $err"
+sed 's/ [a-z_]*_param {.*}/ }/; s/} }$/}/' segment.prototxt >types.prototxt # told when the net is built
+refuses '*types.prototxt:1: layer *DenseImageData*(BN): *(3 times)
+*(Upsample): *' summary --model=types.prototxt
+works '*"DenseImageData"*"Upsample"*' summary --definition --model=types.prototxt
+for i in $(seq 60); do
+    echo "layer { name: 'l$i' type: 'Own_${i}_$(printf %060d "$i")' own_param_$i { } }"
+done >many.prototxt
+refuses '*many.prototxt:1:*has no field "own_param_1"*
+... and others ([0-9]* times)
+*"My net is refused" in man poseidon*' summary --model=many.prototxt
+[ "${#err}" -lt 4096 ] || fail "a refused net: a message of ${#err} letters"
+cat >v1.prototxt <<'END'
+layers { name: 'd' type: IMAGE_SEG_DATA top: 'x' top: 'y' }
+layers { name: 'a' type: CROP bottom: 'x' top: 'a' }
+layers { name: 'b' type: LOCAL bottom: 'x' top: 'b' }
+layers { name: 'c' type: LOCAL bottom: 'x' top: 'c' }
+layers { name: 'e' type: VIDEO_DATA top: 'e' }
+layers { name: 'f' type: MCWINDOW_DATA top: 'f' }
+layers { name: 'g' type: CONVOLUTOIN bottom: 'x' top: 'g' }
+END
+refuses '*v1.prototxt:1:26: layer *IMAGE_SEG_DATA is not supported*segmentation*
+*:2:26: *CROP; did you mean Crop? It is a type of today*s form alone: *poseidon upgrade*
+*:3:26: *LOCAL is not supported*(2 times)
+*:5:26: *VIDEO_DATA is not supported*
+*:6:26: *MCWINDOW_DATA is not supported*R-CNN*
+*:7:26: *did you mean CONVOLUTION?
+(*My net is refused*' summary --model=v1.prototxt
+lacks "$err" 'IMAGE_DATA?' IMAGE_SEG_DATA
+for type in Reorg:Darknet Transpose:'Reshape does not' SpatialSoftmax:Softmax MergeCrop:'Crop and Concat' MMDLoss:DAN Flip:mirror \
+    VideoData:HDF5Data CtcLoss:HDF5Data ContinuationIndicator:HDF5Data ImageLabelmapData:'two Data' IMAGE_SEG_DATA:'two Data' \
+    Normalize:NormFace Python:HDF5Data; do
+    type "${type%%:*}"
+    has "$err" "(${type%%:*}): layer type ${type%%:*} is not supported: *${type#*:}" "${type%%:*}"
+    lacks "$err" 'did you mean' "${type%%:*}"
+done
+for path in 'CAFFE_ROOT/net.prototxt' "\${EXP}/net.prototxt" '@NET@' 'a/{{ net }}'; do
+    echo "net: '$path' base_lr: 1 lr_policy: 'fixed'" >template.prototxt
+    refuses '*no such file*this looks like a template: fill in its placeholders first*' train --solver=template.prototxt
+done
+solver "base_lr: 1 lr_policy: 'stepearly'"
+refuses '*Unknown learning rate policy: stepearly*plateau lowers the rate where the loss stops falling*' train --solver=wrong.prototxt
+{
+    sed -n 1p net.prototxt
+    for i in 1 2 3; do
+        echo "layer { name: 'b$i' type: 'BatchNorm' bottom: 'x' top: 'x' batch_norm_param { use_global_stats: true } }"
+    done
+    sed 1d net.prototxt
+} >global.prototxt
+echo "net: 'global.prototxt' base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 snapshot_prefix: 'g' test_iter: 1 test_interval: 9" >global.solver
+for command in 'summary --model=global.prototxt' 'train --solver=global.solver'; do
+    # shellcheck disable=SC2086 # words
+    works "*layer 'b1': use_global_stats: true in training: *(3 times)*" $command
+    [ "$(printf '%s\n' "$err" | grep -c use_global_stats)" -eq 1 ] || fail "$command: more than one line: $err"
+done
+printf "default_forward_type: FLOAT16\n" | cat - net.prototxt >idle.prototxt
+sed -i "s/type: 'InnerProduct'/& forward_type: FLOAT/" idle.prototxt
+refuses '*"default_forward_type"*: remove it*"forward_type"*: remove it*' summary --model=idle.prototxt
+works '*idle.prototxt:1:1: *"default_forward_type"*: left out*"forward_type"*: left out*' upgrade idle.prototxt busy.prototxt
+works '*' summary --model=busy.prototxt
+echo "base_lr: 1 lr_policy: 'fixed' net: 'busy.prototxt' solver_data_type: FLOAT16" >idle.solver
+works '*"solver_data_type"*: left out*' upgrade idle.solver busy.solver
+works '*' train --dry-run --max-iter=1 --solver=busy.solver
 
 # launchers that this program's MPI does not know; the last variable is what counts
 while read -r count signs; do

@@ -62,7 +62,9 @@ static const struct {
     {"", "upgrade /nowhere/in new", "poseidon upgrade: /nowhere/in: no such file\n"},
     {"naem: 'x'", "upgrade in new",
      "poseidon upgrade: in:1:1: message \"caffe.NetParameter\" has no field \"naem\"; did you mean "
-     "\"name\"?\n"},
+     "\"name\"?\n('poseidon help layers' lists all types; \"My net is refused\" in man poseidon "
+     "says "
+     "what to do)\n"},
     {"base_lr: 1\nnte: 'x'", "upgrade in new",
      "poseidon upgrade: in:2:1: message \"caffe.SolverParameter\" has no field \"nte\"; did you "
      "mean "

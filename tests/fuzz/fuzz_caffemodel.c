@@ -69,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     load(path);
     if (stored_blob_load(path, &blob, &values) == 0)
         free(values);
-    if (spec_read_net_of(path, NULL, &doc) == 0)
+    if (spec_read_net_of(path, NULL, false, &doc) == 0)
         text_free(doc);
     return 0;
 }

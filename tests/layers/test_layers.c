@@ -168,8 +168,24 @@ struct error_case {
 
 static const struct error_case error_cases[] = {
     {X "layer { name: 'l' type: 'Relu' bottom: 'x' top: 'y' }",
-     "test.prototxt:2: layer 'l' (Relu): unknown layer type: Relu; did you mean ReLU? (the nearest "
-     "names are ReLU, ELU and PReLU; "},
+     "test.prototxt:2: layer 'l' (Relu): unknown layer type: Relu; did you mean "
+     "ReLU?\n('poseidon help layers' lists all types; "},
+    {X "layer { name: 'l' type: 'Flip' bottom: 'x' top: 'y' }",
+     "layer type Flip is not supported: it belongs to a fork of Caffe for mirrored maps; "},
+    {X "layer { name: 'l' type: 'Mystery' bottom: 'x' top: 'y' }",
+     "test.prototxt:2: layer 'l' (Mystery): unknown layer type: Mystery\n"},
+    {X "layer { name: 'l' type: 'IMAGE_SEG_DATA' bottom: 'x' top: 'y' }",
+     "layer type IMAGE_SEG_DATA is not supported: it belongs to a fork of Caffe for segmentation; "
+     "two Data layers, one of them for labels, or HDF5Data do the same"},
+    {X "layer { name: 'a' type: 'Reorg' bottom: 'x' top: 'y' }\n"
+       "layer { name: 'b' type: 'BN' bottom: 'y' top: 'z' }\n"
+       "layer { name: 'c' type: 'Reorg' bottom: 'z' top: 'u' }",
+     "test.prototxt:2: layer 'a' (Reorg): layer type Reorg is not supported: it belongs to a fork "
+     "of "
+     "Caffe for object detection (Darknet's YOLO) (2 times)\n"
+     "test.prototxt:3: layer 'b' (BN): layer type BN is not supported: it belongs to a fork of "
+     "Caffe "
+     "for segmentation; BatchNorm and Scale do the same\n('poseidon help layers'"},
     {X "layer { name: 'roi' type: 'Python' bottom: 'x' top: 'y' }",
      "layer 'roi' (Python): layer type Python is not supported: it needs Caffe's Python layers"},
     {X "layer { name: 'l' type: 'ReLU' top: 'y' }", "takes 1 bottom, not 0"},
@@ -208,6 +224,18 @@ static const struct error_case error_cases[] = {
     {X CONV("num_output: 4 kernel_size: 3 dilation: 3 pad: 0"), "height 7 > 6 + 2 * 0"},
     {INPUT("x", "2,28,28,1") CONV("num_output: 4 kernel_size: 5"),
      "width 5 > 1 + 2 * 0; expected N,C,H,W: this looks like N,H,W,C"},
+    /* maps are no images */
+    {INPUT("x", "2,28,28,1") "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'r' }\n"
+                             "layer { name: 'l' type: 'Convolution' bottom: 'r' top: 'y' "
+                             "convolution_param { num_output: 4 kernel_size: 5 } }",
+     "width 5 > 1 + 2 * 0; the net's input is too small for it"},
+    {INPUT("x", "2,28,28,1") "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'r' }\n"
+                             "layer { name: 'l' type: 'Convolution' bottom: 'x' top: 'y' "
+                             "convolution_param { num_output: 4 kernel_size: 5 } }",
+     "width 5 > 1 + 2 * 0; expected N,C,H,W: this looks like N,H,W,C"},
+    {INPUT("x", "4") "layer { name: 'l' type: 'Slice' bottom: 'x' top: 'y' top: 'z' }",
+     "is out of range for bottom 'x' of 1 axis: 4 (4); several labels a record: label_size of "
+     "ImageData, or HDF5Data"},
     {X CONV("num_output: 4 kernel_size: 3 axis: 2"), "axis is 2; only channels at axis 1"},
     {INPUT("x", "2,4") CONV("num_output: 4 kernel_size: 3"),
      "expected a bottom of 3, 4 or 5 axes (N,C, and one to three spatial ones), found 'x' of 2: 2 "

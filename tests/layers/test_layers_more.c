@@ -145,11 +145,10 @@ static const struct error_case error_cases[] = {
     {X TWO("Filter", ""), NULL},
     {X Z TWO("Filter", ""),
      "layer type Filter is not supported: its tops' shapes depend on the data"},
-    {X ONE("Permute", ""),
-     "layer type Permute is not supported: it belongs to a fork of Caffe for object"},
+    {X ONE("Permute", ""), "layer type Permute is not supported: it belongs to a fork of Caffe for "
+                           "object detection (SSD) and others; Reshape does not do the same"},
     {X ONE("BatchNormal", ""),
-     "unknown layer type: BatchNormal; did you mean BatchNorm? (the nearest names are "
-     "BatchNorm, "},
+     "unknown layer type: BatchNormal; did you mean BatchNorm?\n('poseidon help"},
     /* one element */
     {X ONE("Clip", ""), "clip_param min is missing"},
     {X ONE("Clip", "clip_param { min: 1 }"), "clip_param max is missing"},

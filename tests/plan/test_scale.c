@@ -29,7 +29,7 @@ static void open_net(void)
     char path[4096];
 
     snprintf(path, sizeof path, "%s/models/resnet50/train_val.prototxt", folder ? folder : ".");
-    ck_assert_msg(!spec_read_net_of(path, layer_check_type, &doc) &&
+    ck_assert_msg(!spec_read_net_of(path, layer_check_type, false, &doc) &&
                       !net_def_create(doc, (const Caffe__NetParameter *)text_root(doc),
                                       CAFFE__PHASE__TRAIN, NULL, &def) &&
                       !net_create(def, true, &env, NULL, &net),

@@ -181,7 +181,7 @@ START_TEST(written_model_is_read_by_protoc_and_by_us)
     ck_assert_int_eq(snapshot_read_model(in_folder("w.caffemodel"), layers, 4, NULL), 0);
     ck_assert_mem_eq(w, w2, sizeof w);
     ck_assert_mem_eq(b, b2, sizeof b);
-    ck_assert_int_eq(spec_read_net_of(in_folder("w.caffemodel"), NULL, &back), 0);
+    ck_assert_int_eq(spec_read_net_of(in_folder("w.caffemodel"), NULL, false, &back), 0);
     ck_assert_uint_eq(spec_net(back)->n_layer, 4);
     if (have_protoc())
         ck_assert_str_eq(

@@ -249,8 +249,8 @@ static void make(struct made *made, int index, int phase)
 
     made->notices = NULL;
     env.input_chw = models[index].input;
-    ck_assert_msg(spec_read_net_of(source_file(net_name(index)), NULL, &made->doc) == 0, "%s",
-                  error_text());
+    ck_assert_msg(spec_read_net_of(source_file(net_name(index)), NULL, false, &made->doc) == 0,
+                  "%s", error_text());
     ck_assert_str_eq(text_notices(made->doc), "");
     ck_assert_msg(net_def_create(made->doc, spec_net(made->doc), phase, NULL, &made->def) == 0,
                   "%s", error_text());
@@ -388,7 +388,7 @@ static void write_net(int index, const char *images)
     struct strbuf out = {0};
     struct text_doc *doc;
 
-    ck_assert_int_eq(spec_read_net_of(source_file(net_name(index)), NULL, &doc), 0);
+    ck_assert_int_eq(spec_read_net_of(source_file(net_name(index)), NULL, false, &doc), 0);
     for (size_t i = 0; i < spec_net(doc)->n_layer; i++) {
         Caffe__LayerParameter *layer = spec_net(doc)->layer[i];
 

@@ -108,7 +108,8 @@ START_TEST(net_inside_a_model_is_read_without_its_weights)
     struct strbuf found = {0}, expected = {0};
     struct text_doc *doc, *want;
 
-    ck_assert_msg(spec_read_net_of(data(nets[_i].file), NULL, &doc) == 0, "%s", error_text());
+    ck_assert_msg(spec_read_net_of(data(nets[_i].file), NULL, false, &doc) == 0, "%s",
+                  error_text());
     ck_assert_int_eq(text_read_string("F", nets[_i].net, strlen(nets[_i].net),
                                       &caffe__net_parameter__descriptor, &want),
                      0);
@@ -127,7 +128,7 @@ START_TEST(number_without_a_name_in_a_net_is_refused)
 {
     struct text_doc *doc;
 
-    ck_assert_int_ne(spec_read_net_of(data("enum.caffemodel"), NULL, &doc), 0);
+    ck_assert_int_ne(spec_read_net_of(data("enum.caffemodel"), NULL, false, &doc), 0);
     assert_error("%s: unknown value 77 for field \"pool\" of \"caffe.PoolingParameter\"",
                  data("enum.caffemodel"));
 }
@@ -241,7 +242,7 @@ static void use(const char *path)
     }
     if (snapshot_peek_state(path, &state) == 0)
         snapshot_state_free(&state);
-    if (spec_read_net_of(path, NULL, &doc) == 0)
+    if (spec_read_net_of(path, NULL, false, &doc) == 0)
         text_free(doc);
 }
 

@@ -112,11 +112,69 @@ static const struct {
      "F:1:9: message \"caffe.LayerParameter\" has no field \"quantization_param\"; it comes from "
      "the Caffe fork of Ristretto"},
     {"layer { name: 'up' type: 'Upsample'\nupsample_param { scale: 2 } }", false,
-     "F:2:1: message \"caffe.LayerParameter\" (layer 'up' of type Upsample) has no field "
+     "F:2:1: layer 'up' (Upsample): message \"caffe.LayerParameter\" has no field "
      "\"upsample_param\"; it comes from the Caffe fork of SegNet"},
     {"layer { type: 'Convolution' convolution_param { hole: 2 } }", false,
-     "F:1:49: message \"caffe.ConvolutionParameter\" (layer '' of type Convolution) has no field "
+     "F:1:49: layer '' (Convolution): message \"caffe.ConvolutionParameter\" has no field "
      "\"hole\"; it comes from the Caffe fork of DeepLab"},
+    {"layer { transform_param { random_aspect_ratio_param { resize_param { } } } }", false,
+     "F:1:55: message \"caffe.RandomAspectRatioParameter\" has no field \"resize_param\"; it comes "
+     "from the Caffe fork of Intel"},
+    {"layer { transform_param { resize_param { } } }", false,
+     "F:1:27: message \"caffe.TransformationParameter\" has no field \"resize_param\"; it comes "
+     "from "
+     "the Caffe fork of SSD"},
+    {"layer { data_param { side: 7 } }", false,
+     "F:1:22: message \"caffe.DataParameter\" has no field \"side\"; it comes from the Caffe fork "
+     "of "
+     "YOLO (caffe-yolo)"},
+    {"layer { video_data_param { } normalize_param { } }", false,
+     "F:1:9: message \"caffe.LayerParameter\" has no field \"video_data_param\"; it comes from the "
+     "Caffe fork of C3D, or video-caffe\n"
+     "F:1:30: message \"caffe.LayerParameter\" has no field \"normalize_param\"; it comes from the "
+     "Caffe fork of NormFace"},
+    {"layer { batch_norm_param { scale_bias: true scale_filler { } } }", false,
+     "F:1:28: message \"caffe.BatchNormParameter\" has no field \"scale_bias\"; it comes from the "
+     "Caffe fork of NVIDIA (NVCaffe): a Scale layer with bias_term: true behind BatchNorm does the "
+     "same\n"
+     "F:1:45: message \"caffe.BatchNormParameter\" has no field \"scale_filler\"; it comes from "
+     "the "
+     "Caffe fork of NVIDIA (NVCaffe): a Scale layer with bias_term: true behind BatchNorm does the "
+     "same"},
+    {"larc: true vstep_size: 3", true,
+     "F:1:1: message \"caffe.SolverParameter\" has no field \"larc\"; it comes from the Caffe fork "
+     "of "
+     "NVIDIA (NVCaffe): local_lr_auto: true and local_gw_ratio do the same\n"
+     "F:1:12: message \"caffe.SolverParameter\" has no field \"vstep_size\"; it comes from a Caffe "
+     "fork with learning rates of its own; lr_policy says them here"},
+    {"layer { pooling_param { pad_l: 1 } convolution_param { kernel_shape { } stride_shape { } } }",
+     false,
+     "F:1:25: message \"caffe.PoolingParameter\" has no field \"pad_l\"; it comes from a Caffe "
+     "fork "
+     "that pads each side by itself; pad, pad_h and pad_w pad both sides alike\n"
+     "F:1:56: message \"caffe.ConvolutionParameter\" has no field \"kernel_shape\"; it comes from "
+     "a "
+     "Caffe fork for video; kernel_size, stride and pad once for each axis do the same\n"
+     "F:1:73: message \"caffe.ConvolutionParameter\" has no field \"stride_shape\"; it comes from "
+     "a "
+     "Caffe fork for video; kernel_size, stride and pad once for each axis do the same"},
+    {"layer { transform_param { crop_size_l: 16 } }", false,
+     "F:1:27: message \"caffe.TransformationParameter\" has no field \"crop_size_l\"; it comes "
+     "from a "
+     "Caffe fork that cuts boxes; crop_size cuts squares"},
+    {"layers { layer { name: 'c' type: 'conv' conv_param { } } }\n"
+     "layers { layer { lrn_param { } } }",
+     false,
+     "F:1:41: message \"caffe.V0LayerParameter\" has no field \"conv_param\"; it comes from the "
+     "Caffe "
+     "fork of SPP_net, whose settings stand in layer { } itself here (kernelsize, batchsize, ...)\n"
+     "F:2:18: message \"caffe.V0LayerParameter\" has no field \"lrn_param\"; it comes from the "
+     "Caffe "
+     "fork of SPP_net, whose settings stand in layer { } itself here (kernelsize, batchsize, ...)"},
+    {"layers { type: LOCAL }\nlayers { name: 'a' type: LOCAL x: 1 }\nlayers { type: CROP }", false,
+     "F:1:16: unknown layer type LOCAL for field \"type\" of \"caffe.V1LayerParameter\" (2 times)\n"
+     "F:2:32: layer 'a': message \"caffe.V1LayerParameter\" has no field \"x\"\n"
+     "F:3:16: unknown layer type CROP for field \"type\" of \"caffe.V1LayerParameter\""},
     {"layers { type: CONVOLUTION hole: 2 }", false,
      "F:1:28: message \"caffe.V1LayerParameter\" has no field \"hole\""},
     {"disabled_update: true", true,
@@ -163,19 +221,7 @@ static const struct {
      "\"force_backward\"?\n"
      "F:1:64: message \"caffe.NetParameter\" has no field \"f\""},
     {"a:1 a:1 a:1 a:1 a:1 a:1 a:1 a:1 a:1 a:1 a:1 a:1 a:1 a:1 a:1", false,
-     "F:1:1: message \"caffe.NetParameter\" has no field \"a\"\n"
-     "F:1:5: message \"caffe.NetParameter\" has no field \"a\"\n"
-     "F:1:9: message \"caffe.NetParameter\" has no field \"a\"\n"
-     "F:1:13: message \"caffe.NetParameter\" has no field \"a\"\n"
-     "F:1:17: message \"caffe.NetParameter\" has no field \"a\"\n"
-     "F:1:21: message \"caffe.NetParameter\" has no field \"a\"\n"
-     "F:1:25: message \"caffe.NetParameter\" has no field \"a\"\n"
-     "F:1:29: message \"caffe.NetParameter\" has no field \"a\"\n"
-     "F:1:33: message \"caffe.NetParameter\" has no field \"a\"\n"
-     "F:1:37: message \"caffe.NetParameter\" has no field \"a\"\n"
-     "F:1:41: message \"caffe.NetParameter\" has no field \"a\"\n"
-     "F:1:45: message \"caffe.NetParameter\" has no field \"a\"\n"
-     "... and 3 more unknown fields"},
+     "F:1:1: message \"caffe.NetParameter\" has no field \"a\" (15 times)"},
     {"naem: 'a' name: 5", false,
      "F:1:1: message \"caffe.NetParameter\" has no field \"naem\"; did you mean \"name\"?\n"
      "F:1:17: expected a string in quotes for field \"name\" of \"caffe.NetParameter\", found "
@@ -286,6 +332,17 @@ static const struct {
      "F:2:41: expected an integer for field \"num_output\" of \"caffe.ConvolutionParameter\", "
      "found "
      "\"$\" (this looks like a template: fill in its placeholders first)"},
+    {"input_dim:{height}", false,
+     "F:1:11: expected an integer for field \"input_dim\" of \"caffe.NetParameter\", found \"{\" "
+     "(this looks like a template: fill in its placeholders first)"},
+    {"layer { convolution_param { num_output: NCLASS_tpl } }", false,
+     "F:1:41: expected an integer for field \"num_output\" of \"caffe.ConvolutionParameter\", "
+     "found "
+     "\"NCLASS_tpl\" (this looks like a template: fill in its placeholders first)"},
+    {"base_lr: LR_tpl", true,
+     "F:1:10: expected a number for field \"base_lr\" of \"caffe.SolverParameter\", found "
+     "\"LR_tpl\" "
+     "(this looks like a template: fill in its placeholders first)"},
     {"{{ include('x') }}", false,
      "F:1:1: expected the name of a field of \"caffe.NetParameter\", found \"{\" (this looks like "
      "a template: fill in its placeholders first)"},
@@ -404,6 +461,34 @@ START_TEST(hundred_thousand_layers_are_read)
 }
 END_TEST
 
+/* However long the file's name and however many fields. */
+START_TEST(list_of_unknown_fields_ends_with_a_whole_line)
+{
+    char *name = repeat("", "folder/", 60, "net");
+    struct strbuf fields = {0};
+    struct text_doc *doc;
+    const char *last;
+    int listed = 0, more = 0;
+
+    for (int i = 0; i < 40; i++)
+        strbuf_printf(&fields, "unknown%d: 1\n", i);
+    ck_assert_int_ne(text_read_string(name, strbuf_text(&fields), fields.length, net, &doc), 0);
+    for (const char *at = error_text(); at != NULL && strncmp(at, name, strlen(name)) == 0;
+         at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
+        last = strstr(at, " has no field \"unknown");
+        ck_assert_ptr_nonnull(last);
+        listed++;
+    }
+    last = strrchr(error_text(), '\n');
+    ck_assert_ptr_nonnull(last);
+    ck_assert_msg(sscanf(last, "\n... and others (%d times)", &more) == 1, "%s", error_text());
+    ck_assert_int_ge(listed, 3);
+    ck_assert_int_eq(listed + more, 40);
+    strbuf_free(&fields);
+    free(name);
+}
+END_TEST
+
 START_TEST(long_names_are_unknown_and_not_cut_to_known_ones)
 {
     char *text = repeat("", "name", 1000, ": 'x'");
@@ -517,14 +602,27 @@ END_TEST
 
 START_TEST(distance_counts_edits_and_swaps)
 {
-    ck_assert_int_eq(suggest_distance("", ""), 0);
-    ck_assert_int_eq(suggest_distance("kernel", "kernel"), 0);
-    ck_assert_int_eq(suggest_distance("Kernel", "kernel"), 0);
-    ck_assert_int_eq(suggest_distance("kenrel", "kernel"), 1);
-    ck_assert_int_eq(suggest_distance("kernl", "kernel"), 1);
-    ck_assert_int_eq(suggest_distance("kernels", "kernel"), 1);
-    ck_assert_int_eq(suggest_distance("kitten", "sitting"), 3);
-    ck_assert_int_eq(suggest_distance("", "abc"), 3);
+    static const struct {
+        const char *word, *known;
+        int distance; /* more than 63: too far to be offered */
+    } cases[] = {
+        {"", "", 0},
+        {"kernel", "kernel", 0},
+        {"Kernel", "kernel", 0},
+        {"kenrel", "kernel", 1},
+        {"kernl", "kernel", 1},
+        {"kernels", "kernel", 1},
+        {"kernal_sise", "kernel_size", 2},
+        {"kitten", "sitting", 64},
+        {"", "abc", 64},
+    };
+
+    for (int i = 0; i < COUNT(cases); i++) {
+        struct suggest near = suggest_start(cases[i].word);
+
+        suggest_offer(&near, cases[i].known);
+        ck_assert_int_eq(near.distance, cases[i].distance);
+    }
 }
 END_TEST
 
@@ -538,7 +636,10 @@ START_TEST(only_a_word_that_is_near_is_offered)
         {"Convolutoin", "Convolution", true},
         {"convolutions", "Convolution", true},
         {"BatchNormal", "BatchNorm", true},
-        {"SoftmaxLoss", "SoftmaxWithLoss", true},
+        {"Convalutiom", "Convolution", true},
+        {"SoftmaxLoss", "SoftmaxWithLoss", false}, /* four letters */
+        {"DenseImageData", "ImageData", false},
+        {"stride_shape", "stride_h", false},
         {"ab", "a", true},
         {"abcdef", "abXXef", true}, /* a third */
         {"abcdef", "aXXXef", false},
@@ -584,6 +685,7 @@ SUITE_IN(folder, "text")
     tcase_add_test(tcase, document_knows_the_line_of_every_message);
     tcase_add_test(tcase, million_open_braces_end_in_a_message);
     tcase_add_test(tcase, hundred_thousand_layers_are_read);
+    tcase_add_test(tcase, list_of_unknown_fields_ends_with_a_whole_line);
     tcase_add_test(tcase, long_names_are_unknown_and_not_cut_to_known_ones);
     tcase_add_test(tcase, file_is_read_whole_and_named_in_messages);
     tcase_add_test(tcase, file_that_cannot_be_read_is_named);

@@ -452,17 +452,17 @@ START_TEST(files_are_read_and_upgraded)
 
     ck_assert_int_eq(chdir(folder), 0);
     write_file("old.prototxt", "layers { type: RELU }");
-    ck_assert_int_eq(spec_read_net_of("old.prototxt", NULL, &doc), 0);
+    ck_assert_int_eq(spec_read_net_of("old.prototxt", NULL, false, &doc), 0);
     ck_assert_str_eq(spec_net(doc)->layer[0]->type, "ReLU");
     text_free(doc);
     write_file("old.prototxt", "layers { type: RELU } layer { }");
-    ck_assert_int_ne(spec_read_net_of("old.prototxt", NULL, &doc), 0);
+    ck_assert_int_ne(spec_read_net_of("old.prototxt", NULL, false, &doc), 0);
     ck_assert_int_ne(
         spec_read_solver_with("old.prototxt", &(struct spec_overrides){.settings = NULL}, &doc), 0);
     write_file("old.prototxt", "solver_type: ADAM type: 'x'");
     ck_assert_int_ne(
         spec_read_solver_with("old.prototxt", &(struct spec_overrides){.settings = NULL}, &doc), 0);
-    ck_assert_int_ne(spec_read_net_of("none.prototxt", NULL, &doc), 0);
+    ck_assert_int_ne(spec_read_net_of("none.prototxt", NULL, false, &doc), 0);
     ck_assert_ptr_nonnull(
         strstr(error_text(), "none.prototxt: no such file (the current folder is "));
     unlink("old.prototxt");

@@ -88,7 +88,7 @@ static void model_open(const char *folder, const char *name, struct model *out)
     char path[4096];
 
     snprintf(path, sizeof path, "%s/%s/train_val.prototxt", folder, name);
-    REQUIRE(!spec_read_net_of(path, layer_check_type, &out->doc) &&
+    REQUIRE(!spec_read_net_of(path, layer_check_type, false, &out->doc) &&
                 !net_def_create(out->doc, (const Caffe__NetParameter *)text_root(out->doc),
                                 CAFFE__PHASE__TRAIN, NULL, &out->def) &&
                 !net_create(out->def, true, &env, NULL, &out->net),
