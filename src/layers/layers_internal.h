@@ -158,6 +158,10 @@ int layer_declare_weights(struct layer *layer, int naxes, const int64_t *weight,
 /* Sets the shape that the definition gives top t: sizes of at least 1. */
 int layer_set_shape(struct layer *layer, int t, size_t naxes, const int64_t *dim);
 
+/* A data layer's batch: its own, or what env->batch makes of it in proportion to the net's first
+ * data layer. */
+int layer_scale_batch(struct layer *layer, const struct layer_env *env, int64_t own, int64_t *out);
+
 /* For layers whose definition gives the whole shape of their tops: in training, the batch that a
  * command was given replaces the first axis of all tops that share the first top's; the others are
  * no batches. */
