@@ -39,8 +39,8 @@ int checkpoint_fill(struct checkpoint *checkpoint, const float *history,
                     const struct train_state *state, const struct snapshot_owner *owner);
 
 /* Returns CHECKPOINT_NOT_FINITE with a message if a value of the net (host memory) is NaN or
- * infinite, else 0. */
-int checkpoint_look(const struct net *net);
+ * infinite, else 0. learnt: BatchNorm's statistics are passed over. */
+int checkpoint_look(const struct net *net, bool learnt);
 
 /* Fails if two layers of one name have parameters: no snapshot can hold both. */
 int checkpoint_check_names(const struct net *net);

@@ -85,7 +85,8 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
         *loss += *row / t->job.iter_size;
         /* counted once, where it arose: what is added to a NaN is one, too */
         if (finite && !isfinite(*loss) && ++t->monitor.bad_losses >= t->job.options->skip_nan)
-            return monitor_report_divergence(&t->monitor, &t->rates, iteration, &run, *loss);
+            return monitor_report_divergence(&t->monitor, &t->rates, iteration, &run,
+                                             t->exchange.sync, *loss);
         if (net_backward(t->compute.net, &run, *pass == 0 || grains, &hooks))
             return pass_error(t, iteration, &run);
         if (display && outputs_read_part(t->compute.net, row + 1))

@@ -3,6 +3,7 @@
 #include "train/monitor.h"
 
 #include "report/outputs.h"
+#include "sync/sync.h"
 #include "train/rates.h"
 #include "train/scores.h"
 #include "util/alloc.h"
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- NaN and infinity ---- */
 
@@ -40,46 +42,97 @@ static bool find_in_tops(const struct job *job, const struct compute *compute,
     return false;
 }
 
-/* Says in `out` where it arose, or nothing where that cannot be found. Returns whether it stands in
- * the data. Most blobs share memory, so what stood in them is made once more, layer by layer; data
- * layers' is there still. */
-static bool find_nonfinite(const struct job *job, const struct compute *compute,
-                           const struct run *run, struct strbuf *out)
+/* Sets running averages that are not finite to 0: BatchNorm takes its sums about the running mean.
+ */
+static int clear_statistics(struct net *net)
 {
-    if (net_pull_values(compute->net))
+    for (int p = 0; p < net->nparams; p++) {
+        float *host = net->params[p].statistic ? net_host_value(net, &net->params[p]) : NULL;
+        size_t count = host ? shape_elems(&net->params[p].shape) : 0;
+
+        for (size_t i = count ? finite_begin(host, count) : 0; i < count; i++)
+            host[i] = 0;
+    }
+    for (int g = 0; g < net->ngroups; g++)
+        if (net->params[net->groups[g].first].statistic && net_push_values(net, g))
+            return -1;
+    return 0;
+}
+
+/* Says in `out` where it arose, or nothing where that cannot be found. Returns whether it stands in
+ * the data. Most blobs share memory, so what stood in them is made once more, layer by layer and by
+ * this rank alone; data layers' is there still. The pass itself spoils running averages: they are
+ * looked at last. */
+static bool find_nonfinite(struct monitor *monitor, const struct run *run, struct strbuf *out)
+{
+    struct net *net = monitor->compute->net;
+
+    monitor->alone = true;
+    if (net_pull_values(net))
         return false;
-    if (checkpoint_look(compute->net)) {
+    if (checkpoint_look(net, true)) {
         strbuf_printf(out, "an earlier update made it: %s", error_text());
         return false;
     }
-    for (int l = 0; l < compute->net->nlayers; l++) {
-        const struct layer *layer = &compute->net->layers[l];
-        if (!layer->i->is_data && net_layer_forward(compute->net, l, run))
+    strbuf_puts(out, checkpoint_look(net, false) ? error_text() : "");
+    if (clear_statistics(net))
+        return false;
+    for (int l = 0; l < net->nlayers; l++) {
+        const struct layer *layer = &net->layers[l];
+        struct strbuf found = {.data = NULL};
+
+        if (!layer->i->is_data && net_layer_forward(net, l, run))
             return false;
-        if (find_in_tops(job, compute, layer, out))
+        if (find_in_tops(monitor->job, monitor->compute, layer, &found)) {
+            strbuf_free(out);
+            *out = found;
             return layer->i->is_data;
+        }
     }
     return false;
 }
 
+/* Whether a rank that shares its statistics says where it arose, which reaches all by them. */
+static bool another_found(const struct monitor *monitor, struct sync *sync)
+{
+    const struct timespec tenth = {.tv_nsec = 100000000};
+    bool joins = false, found = false;
+
+    for (int l = 0; l < monitor->compute->net->nlayers; l++)
+        joins |= monitor->compute->net->layers[l].joins;
+    for (int i = 0; i < 20 && joins && !found; i++) {
+        found = sync_wait_all(sync, 0) != 0;
+        nanosleep(&tenth, NULL);
+    }
+    return found;
+}
+
 int monitor_report_divergence(struct monitor *monitor, const struct rates *rates, int64_t iteration,
-                              const struct run *run, double loss)
+                              const struct run *run, struct sync *sync, double loss)
 {
     struct strbuf where = {.data = NULL}, row = {.data = NULL};
+    bool in_data = find_nonfinite(monitor, run, &where);
 
+    if (!strstr(strbuf_text(&where), "it arose") && another_found(monitor, sync))
+        goto out;                           /* its message is agreed at closing */
     loss = isnan(loss) ? fabs(loss) : loss; /* a NaN has no sign that matters: "nan" */
     if (monitor->job->options->skip_nan > 0)
         strbuf_printf(&row, ", and %d updates in a row were to be left out (--on-nan=skip)",
                       monitor->bad_losses);
-    if (find_nonfinite(monitor->job, monitor->compute, run, &where))
+    if (in_data)
         error_set("iteration %" PRId64 ": loss = %g%s: %s: fix the data%s", iteration, loss,
                   strbuf_text(&row), strbuf_text(&where),
                   row.length ? "" : ", or let --on-nan=skip leave such updates out");
+    else if (iteration == 0)
+        error_set(
+            "iteration 0: loss = %g%s, before any update: check data, fillers and weights%s%s",
+            loss, strbuf_text(&row), where.length ? "; " : "", strbuf_text(&where));
     else
         error_set("iteration %" PRId64 ": loss = %g%s: training has diverged; lower base_lr (the "
                   "rate is %g now), or set clip_gradients%s%s",
                   iteration, loss, strbuf_text(&row), (double)rates_of(rates, iteration),
                   where.length ? "; " : "", strbuf_text(&where));
+out:
     strbuf_free(&row);
     strbuf_free(&where);
     return -1;

@@ -48,7 +48,7 @@ static int sum_over_workers(void *context, double *values, int count)
 {
     const struct trainer *t = context;
 
-    return t->exchange.sync ? sync_sum(t->exchange.sync, values, count) : 0;
+    return t->exchange.sync && !t->monitor.alone ? sync_sum(t->exchange.sync, values, count) : 0;
 }
 
 static int make_nets(struct trainer *t)
