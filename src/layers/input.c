@@ -12,11 +12,13 @@ int layer_scale_batch(struct layer *layer, const struct layer_env *env, int64_t 
 
     layer->own_batch = own;
     *out = env->batch <= 0 ? own : own > 0 ? env->batch * own / first : env->batch;
-    return env->batch > 0 && own > 0 && env->batch * own % first
-               ? error_set("the batch is %" PRId64 " here and %" PRId64 " in the first data layer: "
-                           "a batch of %d there would be %.2f here; expected a whole number",
-                           own, first, env->batch, (double)(env->batch * own) / (double)first)
-               : 0;
+    if (env->batch <= 0 || own <= 0 ||
+        (env->batch * own % first == 0 && (own == first || !env->turn)))
+        return 0;
+    return error_set("the batch is %" PRId64 " here and %" PRId64
+                     " in the first data layer: with %d "
+                     "there, expected a whole number here, and the same one with --balance",
+                     own, first, env->batch);
 }
 
 int layer_replace_batch(struct layer *layer, const struct layer_env *env)

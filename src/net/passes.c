@@ -3,8 +3,11 @@
 
 #include "trace/trace.h"
 #include "util/error.h"
+#include "util/finite.h"
+#include "util/strbuf.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A pass under way. */
@@ -270,4 +273,61 @@ int net_backward(struct net *net, const struct run *run, bool first, const struc
 int net_read_blob(const struct net *net, const struct blob *blob, float *out)
 {
     return net->engine->i->read(net->engine->context, &blob->value, out);
+}
+
+/* Appends the first value of the blob that is not finite to "blob 'NAME': "; its place, or `count`:
+ * there is none. *count: elements of the blob. */
+static size_t find_in_blob(const struct net *net, const struct blob *blob, size_t *count,
+                           struct strbuf *out)
+{
+    float *values = malloc((*count = shape_elems(&blob->value.shape)) * sizeof *values + 1);
+    size_t at =
+        values && net_read_blob(net, blob, values) == 0 ? finite_begin(values, *count) : *count;
+
+    if (at < *count)
+        strbuf_printf(out, "blob '%s': %g at %zu of %zu", blob->name, (double)values[at], at,
+                      *count);
+    free(values);
+    return at;
+}
+
+const struct layer *net_find_nonfinite(struct net *net, const struct run *run, struct strbuf *out)
+{
+    for (int l = 0; l < net->nlayers; l++) {
+        const struct layer *layer = &net->layers[l];
+
+        if (!layer->i->is_data && net_layer_forward(net, l, run))
+            return NULL;
+        for (int t = 0; t < layer->ntops; t++) {
+            struct strbuf found = {.data = NULL};
+            size_t count, at = find_in_blob(net, layer->tops[t], &count, &found);
+
+            if (at < count)
+                strbuf_printf(out, "it arose in layer '%s', %s", layer->def->name,
+                              strbuf_text(&found));
+            strbuf_free(&found);
+            if (at < count && layer->feeder) {
+                strbuf_puts(out, ", in ");
+                layer_tell(layer, at / (count / (size_t)layer->tops[t]->value.shape.dim[0]), out);
+            }
+            if (at < count)
+                return layer;
+        }
+    }
+    return NULL;
+}
+
+int net_check_blob(struct net *net, const struct blob *blob, const struct run *run)
+{
+    struct strbuf out = {.data = NULL};
+    size_t count;
+    int status = find_in_blob(net, blob, &count, &out) < count ? -1 : 0;
+
+    if (status) {
+        strbuf_puts(&out, "; ");
+        net_find_nonfinite(net, run, &out);
+        error_set("%s", strbuf_text(&out));
+    }
+    strbuf_free(&out);
+    return status;
 }

@@ -12,7 +12,6 @@
 #include "util/finite.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,21 +75,9 @@ static int create_once(struct compute *compute, struct job *job, struct layer_en
     return 0;
 }
 
-/* Refuses a net whose samples --balance cannot deal: layers of unlike batches, and outputs with a
- * place for each sample. */
-static int check_balance(const struct net *net)
+/* What has a place for each sample is no mean over workers that have unlike numbers of them. */
+static int check_outputs(const struct net *net)
 {
-    int64_t first = 0;
-
-    for (int l = 0; l < net->nlayers; l++) {
-        int64_t own = net->layers[l].own_batch;
-
-        first = first ? first : own;
-        if (own && own != first)
-            return error_set("%s: --balance deals the samples of one batch: layer '%s' has %" PRId64
-                             " in its own, and the first data layer %" PRId64,
-                             net->def->file, net->layers[l].def->name, own, first);
-    }
     for (int o = 0; o < net->noutputs; o++)
         if (net->outputs[o].sums && shape_elems(&net->outputs[o].blob->value.shape) > 1)
             return error_set("%s: output '%s' has values for each sample, and with --balance "
@@ -120,7 +107,7 @@ static int create_training(struct compute *compute, struct job *job, struct laye
     env->row = job_shares(job);
     env->before = (uint64_t)job->before;
     env->turn = (uint64_t)job->turn;
-    return error_status(create_once(compute, job, env) || check_balance(compute->net));
+    return error_status(create_once(compute, job, env) || check_outputs(compute->net));
 }
 
 int compute_create_nets(struct compute *compute, struct job *job, const struct op_ranks *ranks,

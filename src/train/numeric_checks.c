@@ -18,30 +18,6 @@
 
 /* ---- NaN and infinity ---- */
 
-/* What a layer has just made. */
-static bool find_in_tops(const struct job *job, const struct compute *compute,
-                         const struct layer *layer, struct strbuf *out)
-{
-    for (int b = 0; b < layer->ntops; b++) {
-        size_t count = shape_elems(&layer->tops[b]->value.shape);
-        float *values = malloc((count + 1) * sizeof *values);
-        size_t at = values && net_read_blob(compute->net, layer->tops[b], values) == 0
-                        ? finite_begin(values, count)
-                        : count;
-        if (at < count)
-            strbuf_printf(out, "it arose in layer '%s', blob '%s': %g at %zu of %zu",
-                          layer->def->name, layer->tops[b]->name, (double)values[at], at, count);
-        if (at < count && layer->feeder) {
-            strbuf_puts(out, ", in ");
-            layer_tell(layer, at / (count / (size_t)job->batch), out);
-        }
-        free(values);
-        if (at < count)
-            return true;
-    }
-    return false;
-}
-
 /* Sets running averages that are not finite to 0: BatchNorm takes its sums about the running mean.
  */
 static int clear_statistics(struct net *net)
@@ -60,12 +36,13 @@ static int clear_statistics(struct net *net)
 }
 
 /* Says in `out` where it arose, or nothing where that cannot be found. Returns whether it stands in
- * the data. Most blobs share memory, so what stood in them is made once more, layer by layer and by
- * this rank alone; data layers' is there still. The pass itself spoils running averages: they are
- * looked at last. */
+ * the data. This rank looks alone. The pass itself spoils running averages: they are looked at
+ * last. */
 static bool find_nonfinite(struct monitor *monitor, const struct run *run, struct strbuf *out)
 {
     struct net *net = monitor->compute->net;
+    struct strbuf found = {.data = NULL};
+    const struct layer *source;
 
     monitor->alone = true;
     if (net_pull_values(net))
@@ -77,19 +54,12 @@ static bool find_nonfinite(struct monitor *monitor, const struct run *run, struc
     strbuf_puts(out, checkpoint_look(net, false) ? error_text() : "");
     if (clear_statistics(net))
         return false;
-    for (int l = 0; l < net->nlayers; l++) {
-        const struct layer *layer = &net->layers[l];
-        struct strbuf found = {.data = NULL};
-
-        if (!layer->i->is_data && net_layer_forward(net, l, run))
-            return false;
-        if (find_in_tops(monitor->job, monitor->compute, layer, &found)) {
-            strbuf_free(out);
-            *out = found;
-            return layer->i->is_data;
-        }
+    source = net_find_nonfinite(net, run, &found);
+    if (source) {
+        strbuf_free(out);
+        *out = found;
     }
-    return false;
+    return source && source->i->is_data;
 }
 
 /* Whether a rank that shares its statistics says where it arose, which reaches all by them. */

@@ -196,7 +196,7 @@ while IFS='|' read -r option text; do
     train 1 refused.log --solver=solver.prototxt "$option" && fail "unlike batches: $option is accepted"
     grep -q -e "$text" refused.log || fail "unlike batches: $option: $(tail -n 1 refused.log)"
 done <<'TABLE'
---balance|--balance deals the samples of one batch: layer 'b' has 4 in its own, and the first data layer 8
---batch=3|the batch is 4 here and 8 in the first data layer: a batch of 3 there would be 1.50 here
+--balance|layer 'b' (HDF5Data): the batch is 4 here and 8 in the first data layer: with 8 there, expected .* the same one with --balance
+--batch=3|layer 'b' (HDF5Data): the batch is 4 here and 8 in the first data layer: with 3 there, expected a whole number here
 TABLE
 finish

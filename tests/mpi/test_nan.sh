@@ -140,6 +140,12 @@ sed 's/one1/log/' one1.solver >log.solver
 run 1 log && fail 'logarithms of negative scores train'
 grep -q "iteration 0: loss = nan, before any update: check data, fillers and weights; it arose in layer 'log', blob 'g': -*nan at" run.log ||
     fail "the first pass: $(grep '^poseidon train' run.log)"
+# The same net tested and looked into.
+run 1 one1 --max-iter=1 --set snapshot_after_train=true --snapshot-prefix=w || fail 'no weights to test'
+"$POSEIDON" test --model=log.prototxt --weights=w_iter_1.caffemodel >run.log 2>&1 && fail 'test: a loss that is NaN is a success'
+grep -q "test batch 0: blob 'loss': nan at 0 of 1; it arose in layer 'log', blob 'g': -*nan at" run.log || fail "test: $(tail -n 1 run.log)"
+"$POSEIDON" extract --model=log.prototxt --weights=w_iter_1.caffemodel --blobs=g g.h5 >run.log 2>&1 || fail "extract: $(tail -n 1 run.log)"
+grep -q "batch 0: blob 'g': -*nan at .*; it arose in layer 'log', blob 'g'" run.log || fail "extract says nothing: $(cat run.log)"
 
 # So many in a row.
 run 3 all3 --on-nan=skip,3 --max-iter=20 && fail 'a training without a single update is a success'
