@@ -319,13 +319,17 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save)
     return status;
 }
 
-/* As Caffe's: smoothed, with the loss that the next iteration would begin with. */
+/* As Caffe's: smoothed, with the loss that the next iteration would begin with. BatchNorm's running
+ * sums stay those of the last snapshot. */
 static int log_last_loss(struct trainer *t, int64_t end)
 {
     const struct net_hooks none = {.context = NULL};
     bool grains = t->job.options->reproducible; /* whose mean is every worker's own loss */
     double *losses = t->compute.grains.rows;
 
+    if (net_pull_values(t->compute.net))
+        return -1;
+    compute_statistics(&t->compute, t->compute.grains.mean, false);
     for (int s = 0; s < job_shares(&t->job); s++) {
         struct run run = run_of(t, end, s);
         if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &none, s, &losses[s]))
@@ -338,7 +342,7 @@ static int log_last_loss(struct trainer *t, int64_t end)
     if (!grains && grains_mean(&t->compute.grains, &t->job, t->exchange.sync, losses, 1))
         return -1;
     LOG_INFO(t->job.log, "Iteration %" PRId64 ", loss = %g", end, *losses);
-    return grains ? average_statistics(t) : 0; /* the pass changed each grain's */
+    return compute_put_statistics(&t->compute, &t->job);
 }
 
 /* The snapshot of a run that stops for it has the shares of its next start. */
