@@ -119,4 +119,14 @@ done
 rm -f s_iter_* s.run
 cp one/s_iter_2.* .
 refused 'Incorrect length of history blobs. The file has 18, the solver needs 9' --set average_decay=0 --snapshot=s_iter_2.solverstate.h5
+
+# The best snapshot's average has the name of the best, too; what an earlier run left by that name goes.
+rm -f s_iter_* s.run
+train 1 best.log --solver=solver.prototxt --set test_interval=2 --max-iter=8 --keep=1 --keep-best=loss || { fail 'the best'; tail -n 3 best.log; }
+best=$(sed -n 's/^best	//p' s.run)
+cmp s_best.average.caffemodel.h5 "s_iter_$best.average.caffemodel.h5" || fail "the average of the best, iteration $best"
+sed '/average_decay/d' solver.prototxt >plain.prototxt
+rm -f s_iter_* s.run
+train 1 best.log --solver=plain.prototxt --set test_interval=2 --max-iter=8 --keep=1 --keep-best=loss || { fail 'the best of another run'; tail -n 3 best.log; }
+[ ! -e s_best.average.caffemodel.h5 ] || fail 'an average of another run is beside the best'
 finish
