@@ -152,7 +152,8 @@ static int name_snapshots(struct job *job)
     if (!given)
         return 0;
     free(solver->snapshot_prefix);
-    return alloc_text(&solver->snapshot_prefix, given, "--snapshot-prefix");
+    return error_status(alloc_text(&solver->snapshot_prefix, given, "--snapshot-prefix") ||
+                        spec_complete_prefix(solver, job->options->solver));
 }
 
 /* Rates that follow norms: what they cannot go with. */
