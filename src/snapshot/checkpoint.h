@@ -97,8 +97,9 @@ struct checkpoint_list {
 };
 
 /* Lists all solver states under a prefix, in both formats, with their owners; checksums are not
- * compared. Fails if the folder cannot be read. */
-int checkpoint_list_create(const char *prefix, struct checkpoint_list *list);
+ * compared. clears: removes what a writer that was killed has left there. Fails if the folder
+ * cannot be read. */
+int checkpoint_list_create(const char *prefix, bool clears, struct checkpoint_list *list);
 
 /* Frees the entries of a list; an empty list is allowed. */
 void checkpoint_list_free(struct checkpoint_list *list);

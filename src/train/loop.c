@@ -145,6 +145,7 @@ static int display_loss(struct trainer *t, int64_t iteration, double seconds, bo
                  iteration, rate, lapse, t->job.solver->display, sums[0],
                  t->job.blank ? " (replayed, not computed)" : "");
         outputs_log(t->job.log, "Train", t->compute.net, sums + 1);
+        monitor_explain_loss(&t->monitor, sums[0]);
         LOG_INFO(t->job.log, "Iteration %" PRId64 ", lr = %g", iteration,
                  (double)rates_of(&t->rates, iteration));
         metrics_put(

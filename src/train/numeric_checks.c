@@ -9,6 +9,7 @@
 #include "util/alloc.h"
 #include "util/finite.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -106,6 +107,22 @@ out:
     strbuf_free(&row);
     strbuf_free(&where);
     return -1;
+}
+
+/* Losses take the logarithm of FLT_MIN in place of that of 0. */
+void monitor_explain_loss(struct monitor *monitor, double loss)
+{
+    double times = -loss / log((double)FLT_MIN);
+
+    if (monitor->explained || !(times > 0.5) || fabs(times - round(times)) > 1e-5 * times)
+        return;
+    monitor->explained = true;
+    LOG_WARNING(monitor->job->log,
+                "The loss %g is %.0f times 87.3365, the -log of the smallest float: the net gives "
+                "every right class the probability 0. Usual causes: base_lr is too high, the data "
+                "are not scaled (transform_param { scale: 0.00390625 }), or labels are not those "
+                "of the outputs",
+                loss, round(times));
 }
 
 int monitor_check_outcome(struct monitor *monitor, const struct rates *rates,

@@ -147,6 +147,20 @@ grep -q "test batch 0: blob 'loss': nan at 0 of 1; it arose in layer 'log', blob
 "$POSEIDON" extract --model=log.prototxt --weights=w_iter_1.caffemodel --blobs=g g.h5 >run.log 2>&1 || fail "extract: $(tail -n 1 run.log)"
 grep -q "batch 0: blob 'g': -*nan at .*; it arose in layer 'log', blob 'g'" run.log || fail "extract says nothing: $(cat run.log)"
 
+# Caffe's loss of a right class without any probability is explained once, whatever multiple of it is shown.
+cat >sure.prototxt <<END
+layer { name: 'x' type: 'DummyData' top: 'x' top: 'y' dummy_data_param { shape { dim: 4 dim: 1 } shape { dim: 4 }
+    data_filler { value: 1000 } data_filler { value: 1 } } }
+layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'i' param { lr_mult: 0 } param { lr_mult: 1 } inner_product_param { num_output: 1 } }
+layer { name: 's' type: 'Concat' bottom: 'x' bottom: 'i' top: 's' }
+layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 's' bottom: 'y' top: 'loss' loss_weight: 2 }
+END
+echo "net: '$work/sure.prototxt' base_lr: 1e-9 lr_policy: 'fixed' display: 1" >sure.solver
+run 1 sure --max-iter=3 || fail 'a net that is sure'
+grep -q 'The loss 174.673 is 2 times 87.3365, the -log of the smallest float: .*probability 0' run.log && [ "$(grep -c 'times 87.3365' run.log)" = 1 ] ||
+    fail "87.3365: $(grep -e 87 -e 174 run.log | head -n 3)"
+grep -q 'Effective batch = 1 worker x 4 x iter_size 1 = 4 samples' run.log || fail "$(grep Effective run.log)"
+
 # So many in a row.
 run 3 all3 --on-nan=skip,3 --max-iter=20 && fail 'a training without a single update is a success'
 grep -q "iteration 2: loss = .*it arose in layer 'in', blob 'x': -*nan at" run.log || { fail 'the place is not named'; tail -n 3 run.log; }
