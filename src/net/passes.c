@@ -275,17 +275,18 @@ int net_read_blob(const struct net *net, const struct blob *blob, float *out)
     return net->engine->i->read(net->engine->context, &blob->value, out);
 }
 
-/* Appends the first value of the blob that is not finite to "blob 'NAME': "; its place, or `count`:
- * there is none. *count: elements of the blob. */
-static size_t find_in_blob(const struct net *net, const struct blob *blob, size_t *count,
-                           struct strbuf *out)
+/* Appends to `out` the first value of the blob that is not finite, and the layer, if not NULL, that
+ * makes it. Returns its place, or *count, the elements of the blob, if there is none. */
+static size_t find_in_blob(const struct net *net, const struct blob *blob, const char *layer,
+                           size_t *count, struct strbuf *out)
 {
     float *values = malloc((*count = shape_elems(&blob->value.shape)) * sizeof *values + 1);
-    size_t at =
-        values && net_read_blob(net, blob, values) == 0 ? finite_begin(values, *count) : *count;
+    bool read = values && net_read_blob(net, blob, values) == 0;
+    size_t at = read ? finite_begin(values, *count) : *count;
 
     if (at < *count)
-        strbuf_printf(out, "blob '%s': %g at %zu of %zu", blob->name, (double)values[at], at,
+        strbuf_printf(out, "%s%s%sblob '%s': %g at %zu of %zu", layer ? "it arose in layer '" : "",
+                      layer ? layer : "", layer ? "', " : "", blob->name, (double)values[at], at,
                       *count);
     free(values);
     return at;
@@ -299,13 +300,8 @@ const struct layer *net_find_nonfinite(struct net *net, const struct run *run, s
         if (!layer->i->is_data && net_layer_forward(net, l, run))
             return NULL;
         for (int t = 0; t < layer->ntops; t++) {
-            struct strbuf found = {.data = NULL};
-            size_t count, at = find_in_blob(net, layer->tops[t], &count, &found);
+            size_t count, at = find_in_blob(net, layer->tops[t], layer->def->name, &count, out);
 
-            if (at < count)
-                strbuf_printf(out, "it arose in layer '%s', %s", layer->def->name,
-                              strbuf_text(&found));
-            strbuf_free(&found);
             if (at < count && layer->feeder) {
                 strbuf_puts(out, ", in ");
                 layer_tell(layer, at / (count / (size_t)layer->tops[t]->value.shape.dim[0]), out);
@@ -321,7 +317,7 @@ int net_check_blob(struct net *net, const struct blob *blob, const struct run *r
 {
     struct strbuf out = {.data = NULL};
     size_t count;
-    int status = find_in_blob(net, blob, &count, &out) < count ? -1 : 0;
+    int status = find_in_blob(net, blob, NULL, &count, &out) < count ? -1 : 0;
 
     if (status) {
         strbuf_puts(&out, "; ");

@@ -36,7 +36,7 @@ struct monitor_signals {
 
 struct monitor {
     const struct job *job; /* these three are borrowed */
-    const struct compute *compute;
+    struct compute *compute;
     struct training_run *run;
     struct monitor_doing doing;
     struct monitor_signals signals;

@@ -19,30 +19,13 @@
 
 /* ---- NaN and infinity ---- */
 
-/* Sets running averages that are not finite to 0: BatchNorm takes its sums about the running mean.
- */
-static int clear_statistics(struct net *net)
-{
-    for (int p = 0; p < net->nparams; p++) {
-        float *host = net->params[p].statistic ? net_host_value(net, &net->params[p]) : NULL;
-        size_t count = host ? shape_elems(&net->params[p].shape) : 0;
-
-        for (size_t i = count ? finite_begin(host, count) : 0; i < count; i++)
-            host[i] = 0;
-    }
-    for (int g = 0; g < net->ngroups; g++)
-        if (net->params[net->groups[g].first].statistic && net_push_values(net, g))
-            return -1;
-    return 0;
-}
-
 /* Says in `out` where it arose, or nothing where that cannot be found. Returns whether it stands in
- * the data. This rank looks alone. The pass itself spoils running averages: they are looked at
- * last. */
+ * the data. This rank looks alone. The pass has spoilt running averages, about which BatchNorm
+ * takes its sums: 0 takes the place of what is not finite. */
 static bool find_nonfinite(struct monitor *monitor, const struct run *run, struct strbuf *out)
 {
     struct net *net = monitor->compute->net;
-    struct strbuf found = {.data = NULL};
+    struct grains *grains = &monitor->compute->grains;
     const struct layer *source;
 
     monitor->alone = true;
@@ -52,26 +35,22 @@ static bool find_nonfinite(struct monitor *monitor, const struct run *run, struc
         strbuf_printf(out, "an earlier update made it: %s", error_text());
         return false;
     }
-    strbuf_puts(out, checkpoint_look(net, false) ? error_text() : "");
-    if (clear_statistics(net))
+    compute_statistics(monitor->compute, grains->mean, false);
+    for (size_t i = 0; i < grains->nstatistics; i++)
+        grains->mean[i] = isfinite(grains->mean[i]) ? grains->mean[i] : 0;
+    if (compute_put_statistics(monitor->compute, monitor->job))
         return false;
-    source = net_find_nonfinite(net, run, &found);
-    if (source) {
-        strbuf_free(out);
-        *out = found;
-    }
+    source = net_find_nonfinite(net, run, out);
     return source && source->i->is_data;
 }
 
-/* Whether a rank that shares its statistics says where it arose, which reaches all by them. */
+/* Whether a rank that shares its statistics, by which a NaN reaches all, says where it arose. */
 static bool another_found(const struct monitor *monitor, struct sync *sync)
 {
     const struct timespec tenth = {.tv_nsec = 100000000};
-    bool joins = false, found = false;
+    bool found = false;
 
-    for (int l = 0; l < monitor->compute->net->nlayers; l++)
-        joins |= monitor->compute->net->layers[l].joins;
-    for (int i = 0; i < 20 && joins && !found; i++) {
+    for (int i = 0; i < 20 && monitor->job->options->sync_bn && !found; i++) {
         found = sync_wait_all(sync, 0) != 0;
         nanosleep(&tenth, NULL);
     }
@@ -84,7 +63,7 @@ int monitor_report_divergence(struct monitor *monitor, const struct rates *rates
     struct strbuf where = {.data = NULL}, row = {.data = NULL};
     bool in_data = find_nonfinite(monitor, run, &where);
 
-    if (!strstr(strbuf_text(&where), "it arose") && another_found(monitor, sync))
+    if (!where.length && another_found(monitor, sync))
         goto out;                           /* its message is agreed at closing */
     loss = isnan(loss) ? fabs(loss) : loss; /* a NaN has no sign that matters: "nan" */
     if (monitor->job->options->skip_nan > 0)
