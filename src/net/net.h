@@ -182,9 +182,9 @@ int net_layer_forward(struct net *net, int layer, const struct run *run);
  * for a layer without backward. */
 int net_layer_backward(struct net *net, int layer, const struct run *run);
 
-/* After a forward pass: the first layer that makes NaN or infinity, which `out` then says with blob
- * and place; NULL: none does, or it cannot be found. Most blobs share memory, so what stood in them
- * is made once more, layer by layer; data layers' is there still. */
+/* After a forward pass: returns the first layer that makes NaN or infinity, and appends layer, blob
+ * and place to `out`; NULL: none is found. Most blobs share memory, so all layers but those of data
+ * compute once more. */
 const struct layer *net_find_nonfinite(struct net *net, const struct run *run, struct strbuf *out);
 
 /* After a forward pass: fails where an output, or a blob that was kept, is not finite, and says

@@ -9,7 +9,6 @@
 #include "util/agree.h"
 #include "util/alloc.h"
 #include "util/build_info.h"
-#include "util/clock.h"
 #include "util/file.h"
 #include "util/units.h"
 
@@ -237,7 +236,6 @@ int trainer_gather_figures(struct trainer *t)
         .threads = t->job.blank ? 0 : t->job.threads * t->job.cores.sharers,
         .cores = t->job.cores.allowed};
 
-    link_meter_look(&t->output.meter, clock_seconds());
     if (t->job.worker) {
         net_input_waits(t->compute.net, &source.input_waits, &source.input_seconds);
         source.input_turned = net_input_turned(t->compute.net);
