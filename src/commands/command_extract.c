@@ -179,9 +179,10 @@ static int write_rows(struct feature *f, int batch)
     return status;
 }
 
-static int run_batches(struct extraction *x)
+static int run_batches(struct extraction *x, struct log *log)
 {
     struct run run = {.seed = 1};
+    bool finite = true;
 
     for (int b = 0; b < x->iterations; b++) {
         if (signals_pending())
@@ -192,6 +193,11 @@ static int run_batches(struct extraction *x)
             if (net_read_blob(x->model.net, x->features[i].blob, x->features[i].values) ||
                 (x->databases ? add_rows(&x->features[i]) : write_rows(&x->features[i], b)))
                 return -1;
+        for (int i = 0; i < x->nfeatures && finite; i++) {
+            finite = !net_check_blob(x->model.net, x->features[i].blob, &run);
+            if (!finite)
+                LOG_WARNING(log, "batch %d: %s", b, error_text());
+        }
     }
     return 0;
 }
@@ -250,7 +256,7 @@ static int extract(struct extraction *x, struct log *log)
     status = error_status(find_features(x) ||
                           model_build(&x->model, x->computing.engine, &x->computing.options, 1) ||
                           model_load_weights(&x->model, x->options.weights, false, log) ||
-                          create_file(x) || run_batches(x));
+                          create_file(x) || run_batches(x, log));
     status = finish(x, status);
     signals_release();
     if (!status && x->json)

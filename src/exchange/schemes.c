@@ -155,5 +155,6 @@ bool exchange_keep(const struct exchange_options *o, const struct exchange_shape
     for (int g = 0; g < net->ngroups; g++)
         if (shape->whole_gradients && way[g].scheme && !scheme_sums_gradients(way[g].scheme))
             return false;
+    how->sizes = cost_sizes_keep(how->sizes, &o->sizes); /* what is given wins */
     return true;
 }

@@ -61,7 +61,8 @@ int exchange_choose(const struct exchange_options *options, const struct exchang
                     struct choose_answer *out);
 
 /* Takes the resumed run's plan in place of a choice: returns whether it fits these ranks and
- * groups, and then sets how->sizes and `way` (net->ngroups places) to those of the plan. */
+ * groups, and then sets how->sizes, but for those that options give, and `way` (net->ngroups
+ * places) to those of the plan. */
 bool exchange_keep(const struct exchange_options *options, const struct exchange_shape *shape,
                    const struct exchange_net *net, const char *saved_plan, struct plan_options *how,
                    struct way *way);

@@ -37,16 +37,18 @@ struct data *data_make_state(struct layer *layer, const struct layer_env *env, b
 {
     const struct rng rng = rng_make(env->seed, RNG_SHUFFLE, (uint32_t)layer->index, UINT64_MAX);
     struct data *state;
+    int64_t batch;
 
     if (env->batch <= 0 && (!has_batch || batch_size == 0 || batch_size > INT32_MAX)) {
         error_set("batch_size is %s; expected at least 1", has_batch ? "out of range" : "missing");
         return NULL;
     }
-    if (ALLOC(state, 1, "a data layer"))
+    if (layer_scale_batch(layer, env, has_batch ? batch_size : 0, &batch) ||
+        ALLOC(state, 1, "a data layer"))
         return NULL;
     layer->state = state;
     state->options = (struct feeder_options){
-        .batch = env->batch > 0 ? env->batch : (int)batch_size,
+        .batch = (int)batch,
         .rank = env->rank,
         .nranks = env->nranks > 0 ? env->nranks : 1,
         .row = env->row,

@@ -34,18 +34,36 @@ static int take_given_shapes(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
+int layer_scale_batch(struct layer *layer, const struct layer_env *env, int64_t own, int64_t *out)
+{
+    int64_t first = env->first_batch > 0 ? env->first_batch : own;
+
+    layer->own_batch = own;
+    *out = env->batch <= 0 ? own : own > 0 ? env->batch * own / first : env->batch;
+    if (env->batch <= 0 || own <= 0 ||
+        (env->batch * own % first == 0 && (own == first || !env->turn)))
+        return 0;
+    return error_set("the batch is %" PRId64 " here and %" PRId64
+                     " in the first data layer: with %d "
+                     "there, expected a whole number here, and the same one with --balance",
+                     own, first, env->batch);
+}
+
 int layer_replace_batch(struct layer *layer, const struct layer_env *env)
 {
     const struct shape first = layer->tops[0]->value.shape;
+    int64_t batch;
 
-    for (int t = 0; t < layer->ntops && env->batch > 0 && first.naxes > 0; t++) {
+    if (first.naxes > 0 && layer_scale_batch(layer, env, first.dim[0], &batch))
+        return -1;
+    for (int t = 0; t < layer->ntops && first.naxes > 0; t++) {
         struct shape *shape = &layer->tops[t]->value.shape;
         int64_t dim[SHAPE_MAX_AXES];
 
         if (shape->naxes == 0 || shape->dim[0] != first.dim[0])
             continue;
         memcpy(dim, shape->dim, sizeof(dim));
-        dim[0] = env->batch;
+        dim[0] = batch;
         if (shape_set(shape, shape->naxes, dim, layer->tops[t]->name))
             return -1;
     }
@@ -121,7 +139,8 @@ static int memory_data_setup(struct layer *layer, const struct layer_env *env)
         return error_set(
             "a program hands MemoryData its samples through Caffe's interface, which poseidon "
             "lacks; a Data, ImageData or HDF5Data layer reads them from files");
-    dim[0] = env->batch > 0 ? env->batch : (int64_t)p->batch_size;
+    if (layer_scale_batch(layer, env, p->batch_size, &dim[0]))
+        return -1;
     dim[1] = p->channels;
     dim[2] = p->height;
     dim[3] = p->width;

@@ -30,7 +30,8 @@ struct input_shape {
 struct layer_env {
     bool look_only; /* no batch is read: shapes only, or passes over blank input. Existing sources
                        are opened for their shapes */
-    int batch;      /* > 0: replaces the batch size of data layers (per rank) */
+    int batch;      /* > 0: replaces the batch size of the first data layer (per rank) */
+    int64_t first_batch;      /* that layer's own, by which others' are scaled; the net sets it */
     const int64_t *input_chw; /* 3 sizes that replace those of images when looking only, or NULL */
     const struct input_shape *inputs; /* likewise of single tops; borrowed */
     int ninputs;
@@ -196,6 +197,7 @@ struct layer {
     bool idle;            /* another layer does this one's work: no op, passes do nothing */
     bool assumed;         /* a data layer: its shape stands nowhere and was assumed */
     int whole_top;        /* DummyData: number, from 1, of a top that gets whole numbers; 0: none */
+    int64_t own_batch;    /* a data layer's, as its definition says; 0: nothing says */
     double flops;         /* of one forward pass over the batch, a multiply-add counted as 2 */
     union op_own_args u;  /* of the op, as setup says */
     struct op **ops;      /* owned */

@@ -165,6 +165,10 @@ int layer_set_sample(struct layer *layer, int t, int64_t batch, const struct sha
  * shape is set, top 0 is taken for images. */
 struct shape layer_given_shape(const struct layer *layer, const struct layer_env *env, int t);
 
+/* A data layer's batch: its own, or what env->batch makes of it in proportion to the net's first
+ * data layer. */
+int layer_scale_batch(struct layer *layer, const struct layer_env *env, int64_t own, int64_t *out);
+
 /* For layers whose definition gives the whole shape of their tops: in training, the batch that a
  * command was given replaces the first axis of all tops that share the first top's; the others are
  * no batches. When looking only, the sizes that a user gave replace the other axes. */

@@ -214,6 +214,7 @@ static int allocate_net(struct wiring *wiring)
 int net_wire_layers(struct net *net, const struct layer_env *env)
 {
     struct wiring wiring = {.net = net};
+    struct layer_env own = *env;
     int status = error_status(layer_check_types(net->def) || allocate_net(&wiring));
 
     for (int l = 0; !status && l < net->def->nlayers; l++) {
@@ -223,8 +224,10 @@ int net_wire_layers(struct net *net, const struct layer_env *env)
         layer->index = l;
         layer->train = net->train;
         net->nlayers = l + 1;
-        if (wire_layer(&wiring, layer, env))
+        if (wire_layer(&wiring, layer, &own))
             status = net_layer_error(net, l);
+        if (own.first_batch == 0)
+            own.first_batch = layer->own_batch;
     }
     if (!status)
         status = find_outputs(&wiring);

@@ -175,9 +175,18 @@ int net_pull_values(struct net *net)
 
 int net_seek(struct net *net, uint64_t first_sample)
 {
-    for (int l = 0; l < net->nlayers; l++)
-        if (net->layers[l].i->seek && net->layers[l].i->seek(&net->layers[l], first_sample))
+    uint64_t first = 0;
+
+    for (int l = 0; l < net->nlayers; l++) {
+        struct layer *layer = &net->layers[l];
+        uint64_t own = (uint64_t)layer->own_batch, at = first_sample;
+
+        first = first ? first : own;
+        if (own != first) /* samples are counted in the first data layer */
+            at = first_sample / first * own + first_sample % first * own / first;
+        if (layer->i->seek && layer->i->seek(layer, at))
             return net_layer_error(net, l);
+    }
     return 0;
 }
 

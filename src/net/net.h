@@ -188,6 +188,15 @@ int net_layer_forward(struct net *net, int layer, const struct run *run);
  * for a layer without backward. */
 int net_layer_backward(struct net *net, int layer, const struct run *run);
 
+/* After a forward pass: returns the first layer that makes NaN or infinity, and appends layer, blob
+ * and place to `out`; NULL: none is found. Most blobs share memory, so all layers but those of data
+ * compute once more. */
+const struct layer *net_find_nonfinite(struct net *net, const struct run *run, struct strbuf *out);
+
+/* After a forward pass: fails where an output, or a blob that was kept, is not finite, and says
+ * where that arose. */
+int net_check_blob(struct net *net, const struct blob *blob, const struct run *run);
+
 /* Copies the values of an output, or of a blob that was kept (net_keep), to `out`, which holds
  * shape_elems(&blob->value.shape) floats in plain order. */
 int net_read_blob(const struct net *net, const struct blob *blob, float *out);

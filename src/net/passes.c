@@ -3,8 +3,11 @@
 
 #include "trace/trace.h"
 #include "util/error.h"
+#include "util/finite.h"
+#include "util/strbuf.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A pass under way. */
@@ -275,4 +278,57 @@ int net_backward(struct net *net, const struct run *run, bool first, const struc
 int net_read_blob(const struct net *net, const struct blob *blob, float *out)
 {
     return net->engine->i->read(net->engine->context, &blob->value, out);
+}
+
+/* Appends to `out` the first value of the blob that is not finite, and the layer, if not NULL, that
+ * makes it. Returns its place, or *count, the elements of the blob, if there is none. */
+static size_t find_in_blob(const struct net *net, const struct blob *blob, const char *layer,
+                           size_t *count, struct strbuf *out)
+{
+    float *values = malloc((*count = shape_elems(&blob->value.shape)) * sizeof *values + 1);
+    bool read = values && net_read_blob(net, blob, values) == 0;
+    size_t at = read ? finite_begin(values, *count) : *count;
+
+    if (at < *count)
+        strbuf_printf(out, "%s%s%sblob '%s': %g at %zu of %zu", layer ? "it arose in layer '" : "",
+                      layer ? layer : "", layer ? "', " : "", blob->name, (double)values[at], at,
+                      *count);
+    free(values);
+    return at;
+}
+
+const struct layer *net_find_nonfinite(struct net *net, const struct run *run, struct strbuf *out)
+{
+    for (int l = 0; l < net->nlayers; l++) {
+        const struct layer *layer = &net->layers[l];
+
+        if (!layer->i->is_data && net_layer_forward(net, l, run))
+            return NULL;
+        for (int t = 0; t < layer->ntops; t++) {
+            size_t count, at = find_in_blob(net, layer->tops[t], layer->def->name, &count, out);
+
+            if (at < count && layer->feeder) {
+                strbuf_puts(out, ", in ");
+                layer_tell(layer, at / (count / (size_t)layer->tops[t]->value.shape.dim[0]), out);
+            }
+            if (at < count)
+                return layer;
+        }
+    }
+    return NULL;
+}
+
+int net_check_blob(struct net *net, const struct blob *blob, const struct run *run)
+{
+    struct strbuf out = {.data = NULL};
+    size_t count;
+    int status = find_in_blob(net, blob, NULL, &count, &out) < count ? -1 : 0;
+
+    if (status) {
+        strbuf_puts(&out, "; ");
+        net_find_nonfinite(net, run, &out);
+        error_set("%s", strbuf_text(&out));
+    }
+    strbuf_free(&out);
+    return status;
 }

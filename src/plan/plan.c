@@ -294,7 +294,7 @@ static int cut_branches(int begin, int end, int leaves, struct plan_branch *out)
 static int find_branches(struct plan *plan)
 {
     const int *grains = plan->options.grains;
-    int begin = 0, count = 0;
+    int begin = 0, count = 0, most = 1;
 
     assert(!grains || (plan->nworkers == plan->ncomputing && plan->options.wire == WIRE_FP32));
     plan->in_grains = grains != NULL;
@@ -306,9 +306,13 @@ static int find_branches(struct plan *plan)
     for (int w = 0; w < plan->nworkers; w++) {
         int end = begin + (grains ? grains[w] : 1);
         count += cut_branches(begin, end, plan->leaves, plan->branches + count);
+        most = count - plan->first_branch[w] > most ? count - plan->first_branch[w] : most;
         plan->first_branch[w + 1] = count;
         begin = end;
     }
+    /* a message has all sums that its rank has of a chunk */
+    if (plan->options.sizes.chunk > PLAN_LARGEST_MESSAGE / (size_t)most)
+        plan->options.sizes.chunk = PLAN_LARGEST_MESSAGE / (size_t)most / 4 * 4;
     return 0;
 }
 
@@ -362,8 +366,6 @@ int plan_create(const struct plan_options *options, int ngroups, const struct gr
         return -1;
     check_options(options);
     plan->options = *options;
-    if (plan->options.sizes.chunk > PLAN_LARGEST_MESSAGE)
-        plan->options.sizes.chunk = PLAN_LARGEST_MESSAGE;
     if (plan->options.sizes.latency == 0)
         plan->options.sizes.latency = PLAN_USUAL_LATENCY_BYTES;
     if (copy_groups(plan, ngroups, groups) || check_rank(plan) || find_leaders(plan) ||

@@ -322,10 +322,12 @@ static void fill_ranks(const struct simulation *s, struct simulate_rank *ranks)
     }
 }
 
-static void fill_worst(const struct simulation *s, struct link_meter *worst)
+static void fill_worst(struct simulation *s, struct link_meter *worst)
 {
     for (int i = 0; i < s->nendpoints && !s->options->manner.ring; i++) {
-        const struct link_meter *m = &s->endpoints[i].meter;
+        struct link_meter *m = &s->endpoints[i].meter;
+
+        link_meter_look(m, m->end);
         worst->full_seconds = fmax(worst->full_seconds, m->full_seconds);
         worst->longest_seconds = fmax(worst->longest_seconds, m->longest_seconds);
         worst->most_queued =

@@ -32,11 +32,13 @@ static int blame(const struct net *net, int param, const char *what)
     return error_context("layer '%s', %sblob %d", group->name, what, param - group->first);
 }
 
-/* Both copy into memory laid out as the arenas; to NULL: the values are only looked at. */
-static int take_values(const struct net *net, float *to)
+/* Both copy into memory laid out as the arenas; to NULL: the values are only looked at. learnt:
+ * BatchNorm's statistics are passed over. */
+static int take_values(const struct net *net, float *to, bool learnt)
 {
     for (int p = 0; p < net->nparams; p++)
-        if (finite_copy(to ? to + net_param_begin(net, p) : NULL,
+        if (!(learnt && net->params[p].statistic) &&
+            finite_copy(to ? to + net_param_begin(net, p) : NULL,
                         net_host_value(net, &net->params[p]), shape_elems(&net->params[p].shape)))
             return blame(net, p, "");
     return 0;
@@ -53,9 +55,9 @@ static int take_history(const struct net *net, int nhistory, float *to, const fl
     return 0;
 }
 
-int checkpoint_look(const struct net *net)
+int checkpoint_look(const struct net *net, bool learnt)
 {
-    return take_values(net, NULL);
+    return take_values(net, NULL, learnt);
 }
 
 int checkpoint_check_names(const struct net *net)
@@ -208,9 +210,10 @@ int checkpoint_fill(struct checkpoint *checkpoint, const float *history,
     if (snapshot_owner_copy(owner, &checkpoint->owner))
         return -1;
     checkpoint->state = *state;
-    return take_values(net, checkpoint->values) ||
+    return take_values(net, checkpoint->values, false) ||
                    take_history(net, checkpoint->nhistory, checkpoint->history, history) ||
-                   (checkpoint->average && take_values(checkpoint->average, average_of(checkpoint)))
+                   (checkpoint->average &&
+                    take_values(checkpoint->average, average_of(checkpoint), false))
                ? CHECKPOINT_NOT_FINITE
                : 0;
 }
@@ -416,7 +419,7 @@ static int read_model(const char *path, const struct snapshot_state *state, bool
     int status = layers ? snapshot_read_model(path, layers, net->nlayers, &report) : -1;
 
     free(layers);
-    if (!status && checkpoint_look(net))
+    if (!status && checkpoint_look(net, false))
         status = diverged(path);
     if (!status && net_compare_classes(net, path, report.owner.classes)) {
         status = state || all ? -1 : 0;

@@ -39,8 +39,8 @@ int checkpoint_fill(struct checkpoint *checkpoint, const float *history,
                     const struct train_state *state, const struct snapshot_owner *owner);
 
 /* Returns CHECKPOINT_NOT_FINITE with a message if a value of the net (host memory) is NaN or
- * infinite, else 0. */
-int checkpoint_look(const struct net *net);
+ * infinite, else 0. learnt: BatchNorm's statistics are passed over. */
+int checkpoint_look(const struct net *net, bool learnt);
 
 /* Fails if two layers of one name have parameters: no snapshot can hold both. */
 int checkpoint_check_names(const struct net *net);
@@ -97,8 +97,9 @@ struct checkpoint_list {
 };
 
 /* Lists all solver states under a prefix, in both formats, with their owners; checksums are not
- * compared. Fails if the folder cannot be read. */
-int checkpoint_list_create(const char *prefix, struct checkpoint_list *list);
+ * compared. clears: removes what a writer that was killed has left there. Fails if the folder
+ * cannot be read. */
+int checkpoint_list_create(const char *prefix, bool clears, struct checkpoint_list *list);
 
 /* Frees the entries of a list; an empty list is allowed. */
 void checkpoint_list_free(struct checkpoint_list *list);

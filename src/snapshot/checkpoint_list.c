@@ -2,12 +2,14 @@
 #include "snapshot/checkpoint.h"
 
 #include "util/alloc.h"
+#include "util/path.h"
 #include "util/strbuf.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* N of NAME_iter_N.solverstate or .solverstate.h5; -1: it is no such file. */
 static int64_t iteration_of(const char *file, const char *name)
@@ -62,7 +64,16 @@ static int newest_first(const void *left, const void *right)
                                         : strcmp(a->path, b->path);
 }
 
-int checkpoint_list_create(const char *prefix, struct checkpoint_list *list)
+/* What a writer that was killed has left of NAME_iter_N. */
+static bool is_unfinished(const char *file, const char *name)
+{
+    size_t length = strlen(name);
+
+    return !strncmp(file, name, length) && !strncmp(file + length, "_iter_", 6) &&
+           path_ends(file, ".tmp");
+}
+
+int checkpoint_list_create(const char *prefix, bool clears, struct checkpoint_list *list)
 {
     const char *slash = strrchr(prefix, '/'), *name = slash ? slash + 1 : prefix;
     char *folder = slash ? strndup(prefix, (size_t)(name - prefix)) : strdup("");
@@ -78,6 +89,8 @@ int checkpoint_list_create(const char *prefix, struct checkpoint_list *list)
         int64_t iteration = iteration_of(entry->d_name, name);
         if (iteration >= 0)
             status = add_entry(list, folder, entry->d_name, iteration);
+        else if (clears && is_unfinished(entry->d_name, name))
+            (void)unlinkat(dirfd(dir), entry->d_name, 0);
     }
     if (dir)
         closedir(dir);

@@ -283,8 +283,7 @@ static int read_owner(hid_t file, const char *path, struct snapshot_owner *owner
 
     for (int i = 0; i < SNAPSHOT_TEXTS && !status; i++)
         if (snapshot_texts[i].of_state)
-            status = h5_attribute_read_text(file, path, snapshot_texts[i].name,
-                                            snapshot_text_in(owner, i));
+            status = read_text(file, path, snapshot_texts[i].name, snapshot_text_in(owner, i));
     return status;
 }
 

@@ -154,17 +154,19 @@ static int write_number_attribute(hid_t file, const char *path, const char *name
     return status;
 }
 
-/* Writes nothing where there is no text, or where it is too long for an attribute. */
-static int write_text_attribute(hid_t file, const char *path, const char *name, const char *text)
+/* An attribute, or a data set where the text is too long for one; nothing where there is no text.
+ */
+static int write_text(hid_t file, const char *path, const char *name, const char *text)
 {
-    if (text == NULL || text[0] == '\0' || strlen(text) > LONGEST_ATTRIBUTE)
+    if (text == NULL || text[0] == '\0')
         return 0;
-    return h5_attribute_write_texts(file, path, name, 1, &text);
+    return strlen(text) > LONGEST_ATTRIBUTE ? write_string(file, path, name, text)
+                                            : h5_attribute_write_texts(file, path, name, 1, &text);
 }
 
 static int write_version(hid_t file, const char *path)
 {
-    return write_text_attribute(file, path, "poseidon_version", PACKAGE_VERSION);
+    return write_text(file, path, "poseidon_version", PACKAGE_VERSION);
 }
 
 static int write_owner(hid_t file, const char *path, const struct snapshot_owner *owner)
@@ -173,8 +175,7 @@ static int write_owner(hid_t file, const char *path, const struct snapshot_owner
 
     for (int i = 0; i < SNAPSHOT_TEXTS && !status; i++)
         if (snapshot_texts[i].of_state)
-            status = write_text_attribute(file, path, snapshot_texts[i].name,
-                                          snapshot_text_of(owner, i));
+            status = write_text(file, path, snapshot_texts[i].name, snapshot_text_of(owner, i));
     return error_status(status ||
                         (owner->global_batch > 0 &&
                          write_number_attribute(file, path, "global_batch", &owner->global_batch)));
@@ -242,18 +243,13 @@ static int write_model_layer(hid_t data, const char *path, const struct snapshot
     return status ? error_context("layer '%s'", layer->name) : 0;
 }
 
-/* What the model says of itself, as attributes; as data sets, where they are too long for that. */
+/* What the model says of itself. */
 static int write_texts(hid_t file, const char *path, const struct snapshot_owner *owner)
 {
     int status = write_version(file, path);
 
-    for (int i = 0; i < SNAPSHOT_MODEL_TEXTS && !status; i++) {
-        const char *name = snapshot_texts[i].name, *text = snapshot_text_of(owner, i);
-
-        status = text && strlen(text) > LONGEST_ATTRIBUTE
-                     ? write_string(file, path, name, text)
-                     : write_text_attribute(file, path, name, text);
-    }
+    for (int i = 0; i < SNAPSHOT_MODEL_TEXTS && !status; i++)
+        status = write_text(file, path, snapshot_texts[i].name, snapshot_text_of(owner, i));
     return status;
 }
 

@@ -242,7 +242,7 @@ int snapshot_load_history(const struct snapshot_source *from, uint64_t stored,
     if (stored != (uint64_t)nhistory)
         return error_set("%s: Incorrect length of history blobs. The file has %" PRIu64
                          ", the solver needs %d: the state of another net or another type of "
-                         "solver",
+                         "solver, or one with average_decay where the other has none",
                          from->path, stored, nhistory);
     for (int i = 0; i < nhistory; i++)
         if (check_history(from, i, &history[i]))

@@ -155,6 +155,21 @@ static int write_copy(struct snapshot_writer *writer, const struct slot *slot, b
     return status;
 }
 
+/* The model of the average, where there is one, gets the name beside the model's. */
+static int name_average(const char *from, const char *to)
+{
+    char *average = snapshot_average_path(from), *name = snapshot_average_path(to);
+    int status = !average || !name;
+
+    if (!status && access(average, F_OK) == 0)
+        status = file_link(average, name);
+    else
+        checkpoint_drop_average(to);
+    free(average);
+    free(name);
+    return error_status(status);
+}
+
 /* PREFIX_best becomes a name of that snapshot, the state last: until then, and where it ends in
  * between, each names a model that is there. Then the former one may go. Without the mutex. */
 static int name_best(struct snapshot_writer *writer, int64_t iteration)
@@ -166,7 +181,8 @@ static int name_best(struct snapshot_writer *writer, int64_t iteration)
     assert(iteration >= 0);
     if (!status &&
         (!from.model || !from.state || !to.model || !to.state || file_link(from.model, to.model) ||
-         file_link(from.state, to.state) || (o->written && o->written(o->context, iteration))))
+         name_average(from.model, to.model) || file_link(from.state, to.state) ||
+         (o->written && o->written(o->context, iteration))))
         status = CHECKPOINT_NOT_WRITTEN;
     pair_free(&from);
     pair_free(&to);

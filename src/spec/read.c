@@ -80,7 +80,7 @@ int spec_read_net_of(const char *path, text_check_type *check_type, bool drop_id
     return 0;
 }
 
-static int complete_prefix(Caffe__SolverParameter *solver, const char *path)
+int spec_complete_prefix(Caffe__SolverParameter *solver, const char *path)
 {
     const char *base = path_base(path), *dot = strrchr(base, '.'), *given = solver->snapshot_prefix;
     size_t stem = dot != NULL && dot != base ? (size_t)(dot - base) : strlen(base);
@@ -112,7 +112,7 @@ int spec_read_solver_with(const char *path, const struct spec_overrides *overrid
     if (text_read_file(path, &caffe__solver_parameter__descriptor, &doc))
         return spec_kind_error(path, true);
     if (spec_override(doc, overrides) || upgrade_solver(spec_solver(doc), doc) ||
-        complete_prefix(spec_solver(doc), path)) {
+        spec_complete_prefix(spec_solver(doc), path)) {
         text_free(doc);
         return -1;
     }

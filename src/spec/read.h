@@ -19,8 +19,11 @@ Caffe__NetParameter *spec_net(const struct text_doc *doc);
  * names, types and weights alone. */
 int spec_check_settings(const struct text_doc *doc);
 
-/* Reads a solver and upgrades it and the nets inside it. snapshot_prefix is completed as Caffe does
- * it: unset, it is the solver's path without its extension; a folder, that name inside the folder.
+/* Completes snapshot_prefix for the solver of that file: unset, it is the path without its
+ * extension, as in Caffe; a folder, that name inside the folder. */
+int spec_complete_prefix(Caffe__SolverParameter *solver, const char *path);
+
+/* Reads a solver, upgrades it and the nets inside it, and completes its snapshot_prefix.
  * overrides: what the command line says instead of the file's fields. */
 int spec_read_solver_with(const char *path, const struct spec_overrides *overrides,
                           struct text_doc **out);

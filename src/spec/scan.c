@@ -140,7 +140,7 @@ static int read_escape(struct scanner *s)
 
     if (c == '\0' || (!is_octal(c) && digits == 0 &&
                       strchr(s->json ? "abfnrtv\\?'\"/" : "abfnrtv\\?'\"", c) == NULL))
-        return error_at(s, s->at - 1, "invalid escape sequence in a string");
+        return error_at(s, s->at - 1, "invalid escape sequence in a string (a path has / or \\\\)");
     for (size_t i = 1; i <= digits; i++)
         if (!is_hex(peek(s, i)))
             return error_at(s, s->at - 1,

@@ -4,6 +4,7 @@
 #include "spec/suggest_field.h"
 #include "util/error.h"
 #include "util/path.h"
+#include "util/suggest.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -180,12 +181,29 @@ static int read_enum(struct reader *r, const ProtobufCFieldDescriptor *field, in
     return 0;
 }
 
+/* What is wrong with a string; NULL: nothing. A path of Windows loses its backslashes: "E:\\new"
+ * has a line feed. */
+static const char *wrong_text(const ProtobufCFieldDescriptor *field, const char *text,
+                              size_t length)
+{
+    static const char paths[] = "net train_net test_net weights snapshot_prefix source mean_file "
+                                "meanfile root_folder file_name";
+
+    if (field->type == PROTOBUF_C_TYPE_STRING && memchr(text, '\0', length) != NULL)
+        return "expected a string without zero bytes";
+    for (size_t i = 0; i < length && suggest_lists(paths, field->name); i++)
+        if ((unsigned char)text[i] < ' ')
+            return "expected a path without control characters (write / or \\\\, not \\)";
+    return NULL;
+}
+
 /* One string, or several in a row, which are joined. The result has a zero byte behind it. */
 static int read_string(struct reader *r, const ProtobufCFieldDescriptor *field,
                        ProtobufCBinaryData *out)
 {
     bool old_form = strcmp(field->name, "type") == 0 && r->scan.token.kind == SCAN_IDENTIFIER;
     struct scan_token start = r->scan.token;
+    const char *wrong;
     char *text = NULL;
     size_t length = 0;
 
@@ -206,9 +224,9 @@ static int read_string(struct reader *r, const ProtobufCFieldDescriptor *field,
         if (scan_next(&r->scan))
             goto fail;
     }
-    if (field->type == PROTOBUF_C_TYPE_STRING && memchr(text, '\0', length) != NULL) {
+    if ((wrong = wrong_text(field, text, length)) != NULL) {
         r->scan.token = start;
-        scan_error(&r->scan, "expected a string without zero bytes for field \"%s\"", field->name);
+        scan_error(&r->scan, "%s for field \"%s\"", wrong, field->name);
         goto fail;
     }
     out->data = (uint8_t *)text;

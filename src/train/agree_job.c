@@ -173,6 +173,8 @@ int agree_job_describe(const struct job *job, const struct net *net, struct strb
         agreement_put(about, "--shuffle", "yes");
     if (job->options->sync_bn)
         agreement_put(about, "--sync-bn", "yes");
+    if (job->options->computing.math == MATH_BF16) /* of the others each engine has its own */
+        agreement_put(about, "--math", "bf16");
     if (job->processors)
         agreement_put(about, "processors", "%s", job->processors);
     if (job->policy.type == POLICY_PLATEAU)

@@ -46,6 +46,27 @@ static int64_t iterations_to_next(struct monitor *monitor, int64_t iteration)
 
 /* ---- rank 0's clock ---- */
 
+/* Open MPI's mpirun, told to end, lets its ranks live for a time that is often shorter than an
+ * iteration and a snapshot; better known before than after. */
+static void warn_of_launcher(struct monitor *monitor)
+{
+    const char *patience = getenv("OMPI_MCA_odls_base_sigkill_timeout");
+    double lives = 2 * (patience ? atof(patience) : 1);
+    double needs =
+        QUESTION_SECONDS + 2 * monitor->signals.slowest + run_saving_seconds(monitor->run);
+
+    if (monitor->signals.warned || monitor->signals.slowest == 0 || job_rehearses(monitor->job))
+        return;
+    monitor->signals.warned = true;
+    if (!getenv("OMPI_COMM_WORLD_SIZE") || getenv("SLURM_STEP_ID") || needs <= lives)
+        return;
+    LOG_INFO(monitor->job->log,
+             "Stopping and saving takes up to %.0f s here, but mpirun kills its ranks %.0f s after "
+             "Ctrl-C: send it SIGUSR1 instead (kill -USR1), or start it with --mca "
+             "odls_base_sigkill_timeout %.0f",
+             ceil(needs), lives, ceil(needs));
+}
+
 void monitor_pace(struct monitor *monitor)
 {
     double now = clock_seconds(), lapse = now - monitor->signals.passed;
@@ -56,6 +77,7 @@ void monitor_pace(struct monitor *monitor)
     if (monitor->signals.passed > 0)
         monitor->signals.slowest = fmax(lapse, 0.98 * monitor->signals.slowest);
     monitor->signals.passed = now;
+    warn_of_launcher(monitor);
 }
 
 /* Seconds from the decision to the last byte, if it fell now; `further`: iterations that are run
@@ -89,27 +111,6 @@ static bool snapshot_is_due(const struct monitor *monitor)
            clock_seconds() - monitor->signals.saved >= monitor->job->options->snapshot_every;
 }
 
-/* Open MPI's mpirun, told to end, lets its ranks live for a time that is often shorter than an
- * iteration and a snapshot; better known before than after. */
-static void warn_of_launcher(struct monitor *monitor)
-{
-    const char *patience = getenv("OMPI_MCA_odls_base_sigkill_timeout");
-    double lives = 2 * (patience ? atof(patience) : 1);
-    double needs =
-        QUESTION_SECONDS + 2 * monitor->signals.slowest + run_saving_seconds(monitor->run);
-
-    if (monitor->signals.warned || monitor->signals.slowest == 0 || job_rehearses(monitor->job))
-        return;
-    monitor->signals.warned = true;
-    if (!getenv("OMPI_COMM_WORLD_SIZE") || getenv("SLURM_STEP_ID") || needs <= lives)
-        return;
-    LOG_INFO(monitor->job->log,
-             "Stopping and saving takes up to %.0f s here, but mpirun kills its ranks %.0f s after "
-             "Ctrl-C: send it SIGUSR1 instead (kill -USR1), or start it with --mca "
-             "odls_base_sigkill_timeout %.0f",
-             ceil(needs), lives, ceil(needs));
-}
-
 static int ask_signals(struct monitor *monitor, struct sync *sync, bool enough, int64_t iteration)
 {
     double values[SYNC_ASK_VALUES] = {0};
@@ -128,7 +129,6 @@ static int ask_signals(struct monitor *monitor, struct sync *sync, bool enough, 
         values[SAVES] = snapshot_is_due(monitor);
         values[ENOUGH] = enough;
         values[DEALS] = monitor->signals.deal;
-        warn_of_launcher(monitor);
     }
     monitor->signals.asked = iteration;
     return sync_ask(sync, values);

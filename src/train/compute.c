@@ -65,8 +65,7 @@ static struct layer_env first_env(const struct job *job, int64_t chw[3])
 
 static int create_once(struct compute *compute, struct job *job, struct layer_env *env)
 {
-    if (job_batch(job, &env->batch))
-        return -1;
+    env->batch = job_batch(job);
     if (net_create(job->defs.train, true, env, NULL, &compute->net))
         return net_explain(*env->notices);
     job->batch = net_batch(compute->net);
@@ -367,19 +366,30 @@ void compute_spread_statistics(struct compute *compute, const struct job *job)
         compute_statistics(compute, grains->statistics + (size_t)s * grains->nstatistics, false);
 }
 
+int compute_put_statistics(struct compute *compute, const struct job *job)
+{
+    struct net *net = compute->net;
+
+    compute_statistics(compute, compute->grains.mean, true);
+    compute_spread_statistics(compute, job);
+    for (int g = 0; g < net->ngroups; g++)
+        if (net->params[net->groups[g].first].statistic && net_push_values(net, g))
+            return -1;
+    return 0;
+}
+
 /* Each worker's BatchNorm has seen its own part of the batches. The running sums of all are
  * averaged before anybody looks at them (a test, a snapshot), as the reference for one net on
  * several devices. */
 int compute_average_statistics(struct compute *compute, const struct job *job, struct sync *sync)
 {
-    struct net *net = compute->net;
     struct grains *grains = &compute->grains;
     size_t count = grains->nstatistics, shares = (size_t)job_shares(job);
     float *mean = grains->mean;
 
     if (count == 0 || shares * (size_t)job->nworkers == 1 || !job->worker || job->blank)
         return 0;
-    if (net_pull_values(net))
+    if (net_pull_values(compute->net))
         return -1;
     compute_statistics(compute, mean, false);
     for (size_t i = 0; i < shares * count; i++)
@@ -389,12 +399,7 @@ int compute_average_statistics(struct compute *compute, const struct job *job, s
         return -1;
     for (size_t i = 0; i < count; i++)
         mean[i] = (float)grains->sums[i];
-    compute_statistics(compute, mean, true);
-    compute_spread_statistics(compute, job);
-    for (int g = 0; g < net->ngroups; g++)
-        if (net->params[net->groups[g].first].statistic && net_push_values(net, g))
-            return -1;
-    return 0;
+    return compute_put_statistics(compute, job);
 }
 
 int compute_open_shares(struct compute *compute, const struct job *job, const struct plan *plan)

@@ -61,6 +61,9 @@ size_t compute_statistics(const struct compute *compute, float *values, bool wri
 /* The running sums of BatchNorm's that the net to train has now are every grain's. */
 void compute_spread_statistics(struct compute *compute, const struct job *job);
 
+/* Those in grains.mean are the net's and every grain's. */
+int compute_put_statistics(struct compute *compute, const struct job *job);
+
 /* Averages BatchNorm's running sums over the workers and their grains; does nothing on dedicated
  * servers. Every worker calls it. */
 int compute_average_statistics(struct compute *compute, const struct job *job, struct sync *sync);

@@ -152,7 +152,8 @@ static int name_snapshots(struct job *job)
     if (!given)
         return 0;
     free(solver->snapshot_prefix);
-    return alloc_text(&solver->snapshot_prefix, given, "--snapshot-prefix");
+    return error_status(alloc_text(&solver->snapshot_prefix, given, "--snapshot-prefix") ||
+                        spec_complete_prefix(solver, job->options->solver));
 }
 
 /* Rates that follow norms: what they cannot go with. */
@@ -271,23 +272,17 @@ static int64_t samples_of(const struct job *job, int worker)
     return job->samples ? job->samples[worker] : (int64_t)job->batch * job_shares(job);
 }
 
-int job_batch(const struct job *job, int *out)
+int job_batch(const struct job *job)
 {
     const struct trainer_options *o = job->options;
-    int shares = job->nworkers * job->iter_size;
 
-    assert(shares >= 1);
-    *out = o->reproducible ? job->batch : o->batch;
-    if (job->samples && !o->reproducible)
-        *out = job->samples[job->worker ? job->rank : 0];
-    if (o->reproducible || o->balance || job->global_batch <= 0)
-        return 0;
-    if (job->global_batch % shares)
-        return error_set(
-            "--global-batch=%d cannot be shared evenly: %s times iter_size %d makes %d shares",
-            job->global_batch, units_count(job->nworkers, "worker").text, job->iter_size, shares);
-    *out = job->global_batch / shares;
-    return 0;
+    if (o->reproducible)
+        return job->batch;
+    if (job->samples)
+        return job->samples[job->worker ? job->rank : 0];
+    return o->balance || job->global_batch <= 0
+               ? o->batch
+               : job->global_batch / (job->nworkers * job->iter_size);
 }
 
 void job_take_turns(struct job *job)
@@ -329,6 +324,13 @@ int job_keep_batch(struct job *job, int64_t kept)
     const struct trainer_options *o = job->options;
     int shares = o->reproducible ? 1 : (o->balance ? 1 : job->nworkers) * job->iter_size;
 
+    if (o->global_batch % shares)
+        return error_set(
+            "--global-batch=%d cannot be shared evenly: %s%siter_size %d makes %d shares; expected "
+            "a multiple, such as %d",
+            o->global_batch, o->balance ? "" : units_count(job->nworkers, "worker").text,
+            o->balance ? "" : " times ", job->iter_size, shares,
+            o->global_batch - o->global_batch % shares + (o->global_batch > shares ? 0 : shares));
     job->global_batch = o->global_batch;
     if (kept <= 0 || o->global_batch > 0 || o->batch > 0)
         return 0;

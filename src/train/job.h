@@ -139,7 +139,7 @@ int job_keep_batch(struct job *job, int64_t kept);
 int job_cut_grains(struct job *job);
 
 /* Samples of a pass on one rank that options, global_batch and shares ask for; 0: the net's. */
-int job_batch(const struct job *job, int *out);
+int job_batch(const struct job *job);
 
 /* Sets before and turn, once the batch is known. */
 void job_take_turns(struct job *job);

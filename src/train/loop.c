@@ -85,7 +85,8 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
         *loss += *row / t->job.iter_size;
         /* counted once, where it arose: what is added to a NaN is one, too */
         if (finite && !isfinite(*loss) && ++t->monitor.bad_losses >= t->job.options->skip_nan)
-            return monitor_report_divergence(&t->monitor, &t->rates, iteration, &run, *loss);
+            return monitor_report_divergence(&t->monitor, &t->rates, iteration, &run,
+                                             t->exchange.sync, *loss);
         if (net_backward(t->compute.net, &run, *pass == 0 || grains, &hooks))
             return pass_error(t, iteration, &run);
         if (display && outputs_read_part(t->compute.net, row + 1))
@@ -144,6 +145,7 @@ static int display_loss(struct trainer *t, int64_t iteration, double seconds, bo
                  iteration, rate, lapse, t->job.solver->display, sums[0],
                  t->job.blank ? " (replayed, not computed)" : "");
         outputs_log(t->job.log, "Train", t->compute.net, sums + 1);
+        monitor_explain_loss(&t->monitor, sums[0]);
         LOG_INFO(t->job.log, "Iteration %" PRId64 ", lr = %g", iteration,
                  (double)rates_of(&t->rates, iteration));
         metrics_put(
@@ -318,13 +320,17 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save)
     return status;
 }
 
-/* As Caffe's: smoothed, with the loss that the next iteration would begin with. */
+/* As Caffe's: smoothed, with the loss that the next iteration would begin with. BatchNorm's running
+ * sums stay those of the last snapshot. */
 static int log_last_loss(struct trainer *t, int64_t end)
 {
     const struct net_hooks none = {.context = NULL};
     bool grains = t->job.options->reproducible; /* whose mean is every worker's own loss */
     double *losses = t->compute.grains.rows;
 
+    if (net_pull_values(t->compute.net))
+        return -1;
+    compute_statistics(&t->compute, t->compute.grains.mean, false);
     for (int s = 0; s < job_shares(&t->job); s++) {
         struct run run = run_of(t, end, s);
         if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &none, s, &losses[s]))
@@ -337,7 +343,7 @@ static int log_last_loss(struct trainer *t, int64_t end)
     if (!grains && grains_mean(&t->compute.grains, &t->job, t->exchange.sync, losses, 1))
         return -1;
     LOG_INFO(t->job.log, "Iteration %" PRId64 ", loss = %g", end, *losses);
-    return grains ? average_statistics(t) : 0; /* the pass changed each grain's */
+    return compute_put_statistics(&t->compute, &t->job);
 }
 
 /* The snapshot of a run that stops for it has the shares of its next start. */

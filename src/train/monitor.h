@@ -36,11 +36,13 @@ struct monitor_signals {
 
 struct monitor {
     const struct job *job; /* these three are borrowed */
-    const struct compute *compute;
+    struct compute *compute;
     struct training_run *run;
     struct monitor_doing doing;
     struct monitor_signals signals;
     struct stragglers *stragglers; /* NULL: nobody can be late. Owned */
+    bool alone;                    /* this rank looks for a NaN: BatchNorm asks no other rank */
+    bool explained;                /* monitor_explain_loss has spoken */
     bool left_out;                 /* this rank did not compute the last iteration */
     int bad_losses;                /* of this rank, in a row; --on-nan=skip */
     int64_t skips_told;            /* rank 0: updates left out that it has told of */
@@ -79,7 +81,10 @@ bool monitor_hurries(const struct monitor *monitor);
 /* After a pass whose loss is NaN or infinite: fails, and says where that arose if it can be found.
  * The net is of no use afterwards. */
 int monitor_report_divergence(struct monitor *monitor, const struct rates *rates, int64_t iteration,
-                              const struct run *run, double loss);
+                              const struct run *run, struct sync *sync, double loss);
+
+/* Rank 0: explains once a loss that is a multiple of 87.3365. */
+void monitor_explain_loss(struct monitor *monitor, double loss);
 
 /* Rank 0, after `end` iterations: fails where training is not to end as a success: parameters that
  * are no numbers, whether they were saved or not, or with which the last test's loss is none. */

@@ -3,86 +3,105 @@
 #include "train/monitor.h"
 
 #include "report/outputs.h"
+#include "sync/sync.h"
 #include "train/rates.h"
 #include "train/scores.h"
 #include "util/alloc.h"
 #include "util/finite.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- NaN and infinity ---- */
 
-/* What a layer has just made. */
-static bool find_in_tops(const struct job *job, const struct compute *compute,
-                         const struct layer *layer, struct strbuf *out)
-{
-    for (int b = 0; b < layer->ntops; b++) {
-        size_t count = shape_elems(&layer->tops[b]->value.shape);
-        float *values = malloc((count + 1) * sizeof *values);
-        size_t at = values && net_read_blob(compute->net, layer->tops[b], values) == 0
-                        ? finite_begin(values, count)
-                        : count;
-        if (at < count)
-            strbuf_printf(out, "it arose in layer '%s', blob '%s': %g at %zu of %zu",
-                          layer->def->name, layer->tops[b]->name, (double)values[at], at, count);
-        if (at < count && layer->feeder) {
-            strbuf_puts(out, ", in ");
-            layer_tell(layer, at / (count / (size_t)job->batch), out);
-        }
-        free(values);
-        if (at < count)
-            return true;
-    }
-    return false;
-}
-
 /* Says in `out` where it arose, or nothing where that cannot be found. Returns whether it stands in
- * the data. Most blobs share memory, so what stood in them is made once more, layer by layer; data
- * layers' is there still. */
-static bool find_nonfinite(const struct job *job, const struct compute *compute,
-                           const struct run *run, struct strbuf *out)
+ * the data. This rank looks alone. The pass has spoilt running averages, about which BatchNorm
+ * takes its sums: 0 takes the place of what is not finite. */
+static bool find_nonfinite(struct monitor *monitor, const struct run *run, struct strbuf *out)
 {
-    if (net_pull_values(compute->net))
+    struct net *net = monitor->compute->net;
+    struct grains *grains = &monitor->compute->grains;
+    const struct layer *source;
+
+    monitor->alone = true;
+    if (net_pull_values(net))
         return false;
-    if (checkpoint_look(compute->net)) {
+    if (checkpoint_look(net, true)) {
         strbuf_printf(out, "an earlier update made it: %s", error_text());
         return false;
     }
-    for (int l = 0; l < compute->net->nlayers; l++) {
-        const struct layer *layer = &compute->net->layers[l];
-        if (!layer->i->is_data && net_layer_forward(compute->net, l, run))
-            return false;
-        if (find_in_tops(job, compute, layer, out))
-            return layer->i->is_data;
+    compute_statistics(monitor->compute, grains->mean, false);
+    for (size_t i = 0; i < grains->nstatistics; i++)
+        grains->mean[i] = isfinite(grains->mean[i]) ? grains->mean[i] : 0;
+    if (compute_put_statistics(monitor->compute, monitor->job))
+        return false;
+    source = net_find_nonfinite(net, run, out);
+    return source && source->i->is_data;
+}
+
+/* Whether a rank that shares its statistics, by which a NaN reaches all, says where it arose. */
+static bool another_found(const struct monitor *monitor, struct sync *sync)
+{
+    const struct timespec tenth = {.tv_nsec = 100000000};
+    bool found = false;
+
+    for (int i = 0; i < 20 && monitor->job->options->sync_bn && !found; i++) {
+        found = sync_wait_all(sync, 0) != 0;
+        nanosleep(&tenth, NULL);
     }
-    return false;
+    return found;
 }
 
 int monitor_report_divergence(struct monitor *monitor, const struct rates *rates, int64_t iteration,
-                              const struct run *run, double loss)
+                              const struct run *run, struct sync *sync, double loss)
 {
     struct strbuf where = {.data = NULL}, row = {.data = NULL};
+    bool in_data = find_nonfinite(monitor, run, &where);
 
+    if (!where.length && another_found(monitor, sync))
+        goto out;                           /* its message is agreed at closing */
     loss = isnan(loss) ? fabs(loss) : loss; /* a NaN has no sign that matters: "nan" */
     if (monitor->job->options->skip_nan > 0)
         strbuf_printf(&row, ", and %d updates in a row were to be left out (--on-nan=skip)",
                       monitor->bad_losses);
-    if (find_nonfinite(monitor->job, monitor->compute, run, &where))
+    if (in_data)
         error_set("iteration %" PRId64 ": loss = %g%s: %s: fix the data%s", iteration, loss,
                   strbuf_text(&row), strbuf_text(&where),
                   row.length ? "" : ", or let --on-nan=skip leave such updates out");
+    else if (iteration == 0)
+        error_set(
+            "iteration 0: loss = %g%s, before any update: check data, fillers and weights%s%s",
+            loss, strbuf_text(&row), where.length ? "; " : "", strbuf_text(&where));
     else
         error_set("iteration %" PRId64 ": loss = %g%s: training has diverged; lower base_lr (the "
                   "rate is %g now), or set clip_gradients%s%s",
                   iteration, loss, strbuf_text(&row), (double)rates_of(rates, iteration),
                   where.length ? "; " : "", strbuf_text(&where));
+out:
     strbuf_free(&row);
     strbuf_free(&where);
     return -1;
+}
+
+/* Losses take the logarithm of FLT_MIN in place of that of 0. */
+void monitor_explain_loss(struct monitor *monitor, double loss)
+{
+    double times = -loss / log((double)FLT_MIN);
+
+    if (monitor->explained || !(times > 0.5) || fabs(times - round(times)) > 1e-5 * times)
+        return;
+    monitor->explained = true;
+    LOG_WARNING(monitor->job->log,
+                "The loss %g is %.0f times 87.3365, the -log of the smallest float: the net gives "
+                "every right class the probability 0. Usual causes: base_lr is too high, the data "
+                "are not scaled (transform_param { scale: 0.00390625 }), or labels are not those "
+                "of the outputs",
+                loss, round(times));
 }
 
 int monitor_check_outcome(struct monitor *monitor, const struct rates *rates,

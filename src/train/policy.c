@@ -22,10 +22,10 @@ static const char *const names[] = {[POLICY_FIXED] = "fixed",
 
 static int check_ascending(const char *name, const char *what, const int32_t *values, size_t count)
 {
-    for (size_t i = 1; i < count; i++)
-        if (values[i] < values[i - 1])
+    for (size_t i = 0; i < count; i++)
+        if (values[i] < (i > 0 ? values[i - 1] : 0))
             return error_set("lr_policy \"%s\" needs ascending %s, found %d after %d", name, what,
-                             values[i], values[i - 1]);
+                             values[i], i > 0 ? values[i - 1] : 0);
     return 0;
 }
 
@@ -76,8 +76,11 @@ const char *policy_doubt(const struct policy *policy)
     bool gamma = s->gamma != 0, power = s->power != 0;
 
     switch (policy->type) {
-    case POLICY_STEP:
     case POLICY_MULTISTEP:
+        if (s->n_stepvalue == 0)
+            return "stepvalue is not set: the rate never falls";
+        /* fallthrough */
+    case POLICY_STEP:
     case POLICY_EXP:
     case POLICY_PLATEAU:
         return gamma ? NULL : "gamma is 0 or not set: the rate falls to 0";

@@ -168,7 +168,7 @@ static int open_run(struct training_run *run)
         ((run->keeps || o->resume == RESUME_OWN) && o->resume != RESUME_ANY &&
          run_file_read(run->path, &run->found, &there)) ||
         ((run->keeps || o->run || o->resume != RESUME_OFF) &&
-         checkpoint_list_create(run_prefix(run), &run->list)) ||
+         checkpoint_list_create(run_prefix(run), run->keeps, &run->list)) ||
         find_name(run) || prefix_lock_name(run->lock, run->file.run))
         return -1;
     newest = newest_candidate(run);

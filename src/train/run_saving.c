@@ -127,7 +127,7 @@ int run_check_values(struct training_run *run, const struct rates *rates, int64_
 {
     if (net_pull_values(run->net))
         return -1;
-    return checkpoint_look(run->net) ? report_nonfinite(run, rates, end) : 0;
+    return checkpoint_look(run->net, false) ? report_nonfinite(run, rates, end) : 0;
 }
 
 int run_expect_saving(struct training_run *run)

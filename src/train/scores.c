@@ -121,6 +121,18 @@ int scores_open(struct scores *scores, const struct job *job, const struct net *
     return status;
 }
 
+void scores_tell_end(const struct scores *scores, const struct job *job)
+{
+    const struct course *course = &scores->course;
+
+    if (course_is_over(course))
+        LOG_INFO(job->log,
+                 "%s in a row found no better %s than %g of iteration %" PRId64
+                 ": --stop-after=%d ends training",
+                 units_count(course->early.tests, "test").text, scores->early_name,
+                 course->early.score, course->early.iteration, course->stop_after);
+}
+
 int scores_take(struct scores *scores, const struct job *job, int64_t iteration)
 {
     struct course *course = &scores->course;
@@ -132,12 +144,8 @@ int scores_take(struct scores *scores, const struct job *job, int64_t iteration)
     effects = course_tested(course, iteration,
                             scores->output < 0 ? (double)NAN : scores->values[scores->output],
                             scores->values[scores->early_output]);
-    if ((effects & COURSE_FRUITLESS) && course_is_over(course))
-        LOG_INFO(job->log,
-                 "%s in a row found no better %s than %g of iteration %" PRId64
-                 ": --stop-after=%d ends training",
-                 units_count(course->early.tests, "test").text, scores->early_name,
-                 course->early.score, course->early.iteration, course->stop_after);
+    if (effects & COURSE_FRUITLESS)
+        scores_tell_end(scores, job);
     if ((effects & COURSE_BETTER) && course->keeps_best)
         LOG_INFO(job->log, "The best %s so far: %g", scores->name, course->best.score);
     return effects;

@@ -28,4 +28,7 @@ int scores_open(struct scores *scores, const struct job *job, const struct net *
 /* Counts that iteration's test, if there was one, and says what it has shown: COURSE_... */
 int scores_take(struct scores *scores, const struct job *job, int64_t iteration);
 
+/* Says why the run is over, if --stop-after has ended it. */
+void scores_tell_end(const struct scores *scores, const struct job *job);
+
 #endif

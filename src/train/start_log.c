@@ -125,14 +125,17 @@ static void log_decays(const struct job *job, const struct net *net)
     strbuf_free(&list);
 }
 
-/* --sync-bn: what its passes wait for. */
+/* Whose statistics BatchNorm takes; with --sync-bn also what its passes wait for. */
 static void log_joins(const struct job *job, const struct net *net)
 {
-    int layers = 0;
+    int layers = 0, alone = 0;
     size_t values = 0, most = 0;
 
     for (int l = 0; l < net->nlayers; l++) {
-        if (!net->layers[l].joins)
+        const struct layer *layer = &net->layers[l];
+
+        alone += !strcmp(layer->i->type, "BatchNorm") && !layer->u.batch_norm.global_stats;
+        if (!layer->joins)
             continue;
         layers++;
         values = 2 * shape_elems(&net->layers[l].params[0]->shape) + 1;
@@ -145,6 +148,11 @@ static void log_joins(const struct job *job, const struct net *net)
                  job->nworkers, units_count(layers, "layer").text, layers == 1 ? "s" : "", most);
     else if (job->options->sync_bn && job->nworkers > 1)
         LOG_WARNING(job->log, "--sync-bn: no BatchNorm of the net makes statistics in training");
+    else if (alone > 0 && job->nworkers > 1 && !job->options->reproducible)
+        LOG_INFO(job->log,
+                 "BatchNorm: each of %d workers normalises by the samples of its own pass; "
+                 "--sync-bn takes those of all",
+                 job->nworkers);
 }
 
 /* Whose mean over ranks is not what one rank with all samples has. */
@@ -319,8 +327,8 @@ static void log_batch(const struct job *job)
     else
         strbuf_printf(&workers, " x %s %d", job->options->reproducible ? "grains" : "iter_size",
                       job->iter_size);
-    LOG_INFO(job->log, "Effective batch = %s = %" PRId64 " samples per iteration",
-             strbuf_text(&workers), job_samples(job));
+    LOG_INFO(job->log, "Effective batch = %s = %s per iteration", strbuf_text(&workers),
+             units_count((long long)job_samples(job), "sample").text);
     strbuf_free(&workers);
 }
 

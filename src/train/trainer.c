@@ -48,7 +48,7 @@ static int sum_over_workers(void *context, double *values, int count)
 {
     const struct trainer *t = context;
 
-    return t->exchange.sync ? sync_sum(t->exchange.sync, values, count) : 0;
+    return t->exchange.sync && !t->monitor.alone ? sync_sum(t->exchange.sync, values, count) : 0;
 }
 
 static int make_nets(struct trainer *t)
@@ -181,6 +181,7 @@ static int open_loop(struct trainer *t)
         monitor_open_skips(&t->monitor, t->exchange.plan) ||
         compute_open_shares(&t->compute, &t->job, t->exchange.plan))
         return -1;
+    scores_tell_end(&t->scores, &t->job);
     if (t->setup->start.written)
         course_saved(&t->scores.course, t->at.iteration);
     return t->job.worker ? net_seek(t->compute.net, t->at.cursor) : 0;

@@ -22,13 +22,17 @@ void link_meter_wait(struct link_meter *m, size_t bytes, size_t in_flight)
 
 void link_meter_give(struct link_meter *m, size_t bytes, double now)
 {
-    double start = fmax(m->free, now) - m->begin, end = start + (double)bytes / m->rate;
-
     assert(m->rate > 0 && m->waiting >= bytes);
+    link_meter_look(m, now);
     m->waiting -= bytes;
-    m->free = m->begin + end;
-    start = fmax(start, 0);
-    end = fmin(end, m->end - m->begin);
+    m->free = fmax(m->free, now) + (double)bytes / m->rate;
+}
+
+void link_meter_look(struct link_meter *m, double now)
+{
+    double start = fmax(m->seen - m->begin, 0), end = fmin(fmin(m->free, now), m->end) - m->begin;
+
+    m->seen = now;
     for (int64_t slot = (int64_t)(start / LINK_METER_SLOT); start < end; slot++) {
         double until = fmin(end, LINK_METER_SLOT * (double)(slot + 1));
 

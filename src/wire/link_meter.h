@@ -19,6 +19,7 @@ struct link_meter {
     size_t most_queued;                   /* bytes that waited or were on their way, at worst */
     /* the meter's own */
     double free; /* when the link has sent all that it was given */
+    double seen; /* until when that is counted */
     int64_t slot;
     double busy, stretch; /* seconds of that slot; of the full ones before it */
     size_t waiting;
@@ -29,5 +30,8 @@ void link_meter_wait(struct link_meter *meter, size_t bytes, size_t in_flight);
 
 /* The link is given bytes that waited. `now` never goes back from one call to the next. */
 void link_meter_give(struct link_meter *meter, size_t bytes, double now);
+
+/* Counts what the link has done until `now`: before the results are read. */
+void link_meter_look(struct link_meter *meter, double now);
 
 #endif

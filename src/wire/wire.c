@@ -172,6 +172,8 @@ int wire_close(struct wire *wire, int status)
         thread_run(wire, false); /* others may have begun, and wait for us */
     }
     wire->closed = true;
+    if (wire->options.sends.meter)
+        link_meter_look(wire->options.sends.meter, clock_seconds());
     if (wire->own_failure)
         error_set("%s", wire->failure);
     else if (wire->compute_failed)

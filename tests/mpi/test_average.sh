@@ -119,4 +119,24 @@ done
 rm -f s_iter_* s.run
 cp one/s_iter_2.* .
 refused 'Incorrect length of history blobs. The file has 18, the solver needs 9' --set average_decay=0 --snapshot=s_iter_2.solverstate.h5
+
+# A state with an average is of no solver without one, and the other way round.
+sed '/average_decay/d' solver.prototxt >plain.prototxt
+rm -f s_iter_* s.run
+train 1 plain.log --solver=plain.prototxt || { fail 'without an average'; tail -n 3 plain.log; }
+cp s_iter_5.solverstate.h5 plain.solverstate.h5
+cp s_iter_5.caffemodel.h5 one
+train 1 no.log --solver=plain.prototxt --max-iter=9 --snapshot=one/s_iter_5.solverstate.h5 && fail 'a state with an average is taken without'
+grep -q 'The file has 18, the solver needs 9: .* one with average_decay where the other has none' no.log || fail "with an average: $(grep '^poseidon train' no.log)"
+train 1 no.log --solver=solver.prototxt --max-iter=9 --snapshot=plain.solverstate.h5 && fail 'a state without an average is taken with one'
+grep -q 'The file has 9, the solver needs 18: .* one with average_decay where the other has none' no.log || fail "without: $(grep '^poseidon train' no.log)"
+
+# The best snapshot's average has the name of the best, too; what an earlier run left by that name goes.
+rm -f s_iter_* s.run
+train 1 best.log --solver=solver.prototxt --set test_interval=2 --max-iter=8 --keep=1 --keep-best=loss || { fail 'the best'; tail -n 3 best.log; }
+best=$(sed -n 's/^best	//p' s.run)
+cmp s_best.average.caffemodel.h5 "s_iter_$best.average.caffemodel.h5" || fail "the average of the best, iteration $best"
+rm -f s_iter_* s.run
+train 1 best.log --solver=plain.prototxt --set test_interval=2 --max-iter=8 --keep=1 --keep-best=loss || { fail 'the best of another run'; tail -n 3 best.log; }
+[ ! -e s_best.average.caffemodel.h5 ] || fail 'an average of another run is beside the best'
 finish

@@ -164,4 +164,39 @@ await 'Iteration 30 '
 kill -TERM "$(cat pid.0)"
 wait "$launcher"
 grep -q 'the speed of workers has changed' stays.log && fail '--balance=once deals again'
+
+# Two layers of unlike batches keep their proportion, whoever says how large the batch is; only dealing by samples is refused.
+"$python" - <<'END'
+import h5py, numpy
+r = numpy.random.RandomState(1)
+with h5py.File("unlike.h5", "w") as f:
+    for name in "a", "b":
+        f[name] = r.randn(60, 6).astype("f4")
+        f["label_" + name] = r.randint(0, 3, 60).astype("f4")
+open("unlike.txt", "w").write("unlike.h5\n")
+with open("net.prototxt", "w") as f:
+    for name, batch in ("a", 8), ("b", 4):
+        f.write("""layer { name: '%s' type: 'HDF5Data' top: '%s' top: 'label_%s' hdf5_data_param { source: 'unlike.txt' batch_size: %d } }
+layer { name: 'i%s' type: 'InnerProduct' bottom: '%s' top: 'i%s' param { name: 'w' } param { name: 'b' }
+    inner_product_param { num_output: 3 weight_filler { type: 'xavier' } } }
+layer { name: 'l%s' type: 'SoftmaxWithLoss' bottom: 'i%s' bottom: 'label_%s' top: 'l%s' }
+""" % (name, name, name, batch, *[name] * 7))
+END
+make_solver solver.prototxt 'display: 1' 'max_iter: 9' 'base_lr: 0.1' 'snapshot: 5' "snapshot_prefix: \"$work/u\""
+solved own 1
+all_losses own.log >own
+solved part 1 --max-iter=5
+solved resumed 1 --resume
+all_losses resumed.log >resumed
+same 'a resumed run of unlike batches' "$(tail -n 4 own)" "$(tail -n 4 resumed)"
+solved given 2 --global-batch=8 --max-iter=9 --threads=1
+all_losses given.log >given
+close_losses own given || fail "unlike batches of two ranks: $(paste own given)"
+while IFS='|' read -r option text; do
+    train 1 refused.log --solver=solver.prototxt "$option" && fail "unlike batches: $option is accepted"
+    grep -q -e "$text" refused.log || fail "unlike batches: $option: $(tail -n 1 refused.log)"
+done <<'TABLE'
+--balance|layer 'b' (HDF5Data): the batch is 4 here and 8 in the first data layer: with 8 there, expected .* the same one with --balance
+--batch=3|layer 'b' (HDF5Data): the batch is 4 here and 8 in the first data layer: with 3 there, expected a whole number here
+TABLE
 finish

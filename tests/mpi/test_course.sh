@@ -74,6 +74,8 @@ for ranks in 1 2; do
     best 'never stopped'
     whole=$(hash_of run.json)
     same 'never stopped: iterations' 60 "$(json_value run.json iterations)"
+    # shellcheck disable=SC2086 # why it ends at once is said again
+    ends 0 '3 tests in a row found no better acc than [0-9.]* of iteration 30: --stop-after=3 ends training' $ranks $keep
     for how in TERM KILL after; do
         [ $how = TERM ] || [ $ranks = 1 ] || continue
         anew

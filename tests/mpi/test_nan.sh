@@ -105,6 +105,61 @@ grep -q "iteration 6: loss = .*it arose in layer 'in', blob 'x': -*inf at [0-9]*
 run 3 bn3 --on-nan=skip --max-iter=20 --set test_interval=20 || { fail 'BatchNorm'; tail -n 2 run.log; }
 grep -q 'Test net output #0: loss = [0-9.]* ' run.log || fail "BatchNorm: $(grep 'Test net output' run.log)"
 
+# Behind a BatchNorm, whose statistics the pass itself has spoilt, the record is named all the same, whichever rank has it; a
+# value that one rank alone makes behind statistics of all ends all of them with its place.
+net bn1 one 12
+for case in '1 bn1' '3 bn3 --sync-bn' '3 bn3 --sync-bn --overlap=none'; do
+    # shellcheck disable=SC2086
+    run $case && fail "$case: a NaN does not end training"
+    grep -q "iteration 6: loss = .*it arose in layer 'in', blob 'x': -*inf at [0-9]* of [0-9]*, in record 77 of .*one.txt: fix the data" run.log ||
+        fail "$case: $(grep '^poseidon train' run.log)"
+done
+sed "/'in'.*TEST/,+1d; s/top: 'y' include/top: 'y' top: 'a' include/; s/one.txt/large.txt/; s/bottom: 's' bottom/bottom: 'e' bottom/
+/'loss' type/i\\
+layer { name: 'pw' type: 'Power' bottom: 'a' top: 'p' power_param { scale: 10 } }\\
+layer { name: 'e' type: 'Eltwise' bottom: 's' bottom: 'p' top: 'e' eltwise_param { operation: PROD } }" bn3.prototxt >alone.prototxt
+sed 's/bn3/alone/; s/test_i[^ ]*: [^ ]* *//g' bn3.solver >alone.solver
+"${POSEIDON_PYTHON:-python3}" -c '
+import h5py, numpy
+with h5py.File("good.h5") as good, h5py.File("large.h5", "w") as f:
+    f["x"], f["y"], f["a"] = good["x"][()], good["y"][()], numpy.ones((96, 3), "f4")
+    f["a"][77, 1] = 3e38'
+echo large.h5 >large.txt
+for option in --sync-bn '--sync-bn --overlap=none'; do
+    # shellcheck disable=SC2086
+    POSEIDON_MPI_TIMEOUT=60 run 3 alone $option && fail "$option: an overflow on one rank does not end training"
+    grep -q "poseidon train: rank 1 .*iteration 6: loss = .*; it arose in layer 'pw', blob 'p': inf at 4 of 12" run.log ||
+        fail "$option: $(grep '^poseidon train' run.log)"
+done
+
+# Before the first update base_lr is not to blame.
+sed "s/bottom: 's' bottom/bottom: 'g' bottom/; /'loss' type/i\\
+layer { name: 'log' type: 'Log' bottom: 's' top: 'g' }" one1.prototxt >log.prototxt
+sed 's/one1/log/' one1.solver >log.solver
+run 1 log && fail 'logarithms of negative scores train'
+grep -q "iteration 0: loss = nan, before any update: check data, fillers and weights; it arose in layer 'log', blob 'g': -*nan at" run.log ||
+    fail "the first pass: $(grep '^poseidon train' run.log)"
+# The same net tested and looked into.
+run 1 one1 --max-iter=1 --set snapshot_after_train=true --snapshot-prefix=w || fail 'no weights to test'
+"$POSEIDON" test --model=log.prototxt --weights=w_iter_1.caffemodel >run.log 2>&1 && fail 'test: a loss that is NaN is a success'
+grep -q "test batch 0: blob 'loss': nan at 0 of 1; it arose in layer 'log', blob 'g': -*nan at" run.log || fail "test: $(tail -n 1 run.log)"
+"$POSEIDON" extract --model=log.prototxt --weights=w_iter_1.caffemodel --blobs=g g.h5 >run.log 2>&1 || fail "extract: $(tail -n 1 run.log)"
+grep -q "batch 0: blob 'g': -*nan at .*; it arose in layer 'log', blob 'g'" run.log || fail "extract says nothing: $(cat run.log)"
+
+# Caffe's loss of a right class without any probability is explained once, whatever multiple of it is shown.
+cat >sure.prototxt <<END
+layer { name: 'x' type: 'DummyData' top: 'x' top: 'y' dummy_data_param { shape { dim: 4 dim: 1 } shape { dim: 4 }
+    data_filler { value: 1000 } data_filler { value: 1 } } }
+layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'i' param { lr_mult: 0 } param { lr_mult: 1 } inner_product_param { num_output: 1 } }
+layer { name: 's' type: 'Concat' bottom: 'x' bottom: 'i' top: 's' }
+layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 's' bottom: 'y' top: 'loss' loss_weight: 2 }
+END
+echo "net: '$work/sure.prototxt' base_lr: 1e-9 lr_policy: 'fixed' display: 1" >sure.solver
+run 1 sure --max-iter=3 || fail 'a net that is sure'
+grep -q 'The loss 174.673 is 2 times 87.3365, the -log of the smallest float: .*probability 0' run.log && [ "$(grep -c 'times 87.3365' run.log)" = 1 ] ||
+    fail "87.3365: $(grep -e 87 -e 174 run.log | head -n 3)"
+grep -q 'Effective batch = 1 worker x 4 x iter_size 1 = 4 samples' run.log || fail "$(grep Effective run.log)"
+
 # So many in a row.
 run 3 all3 --on-nan=skip,3 --max-iter=20 && fail 'a training without a single update is a success'
 grep -q "iteration 2: loss = .*it arose in layer 'in', blob 'x': -*nan at" run.log || { fail 'the place is not named'; tail -n 3 run.log; }

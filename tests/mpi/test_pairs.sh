@@ -9,6 +9,7 @@ done
 
 # Lines: MESSAGE | OPTIONS. Four at a time: most of it is start and end.
 cat >pairs <<'END'
+--global-batch=7 cannot be shared evenly: iter_size 3 makes 3 shares; expected a multiple, such as 6 | --global-batch=7 --balance=1,1 --set iter_size=3
 --batch is per rank and --global-batch over all ranks | --batch=4 --global-batch=8
 to finetune but not both | --snapshot=x.solverstate --weights=x.caffemodel
 --engine=replay computes nothing and trains nothing: --weights does not apply | --engine=replay --weights=x.caffemodel

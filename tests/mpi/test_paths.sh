@@ -26,4 +26,14 @@ says 0
 write ../outside/far.h5 link.h5 "$work/outside/run"
 says 3 "source of layer 'd' lies outside the working folder and the solver's: ../outside/far.h5, which is $work/outside/far.h5" \
     "source of layer 'd' lies .*: link.h5, which is $work/outside/far.h5" "snapshot_prefix lies outside .*: $work/outside/run"
+
+# A prefix that is a folder takes the solver's name, in the file and on the command line.
+mkdir inside/new
+for given in "'new/' " "'run' --snapshot-prefix=new/" "'run' --snapshot-prefix=new"; do
+    write near.h5 near.h5 "$(expr "$given" : "'\(.*\)'")"
+    # shellcheck disable=SC2086 # an option, or none
+    (cd inside && "$POSEIDON" train --solver=solver.prototxt --threads=1 --force ${given##*\'}) >run.log 2>&1
+    [ -f inside/new/solver_iter_1.caffemodel ] || fail "snapshot_prefix $given: $(ls -A inside/new)"
+    rm -f inside/new/*
+done
 finish

@@ -138,6 +138,20 @@ grep -q "Using the resumed run's schemes" plan.log || fail 'it is not said that 
 train 3 plan.log --solver=planned.prototxt --batch=8 --comm=auto --cluster-file=slow --resume --tune=measure --max-iter=14 || { fail '--tune=measure'; tail -n 3 plan.log; }
 grep -q 'Measured this cluster' plan.log && ! grep -q "are those of the run that goes on" plan.log || fail '--tune=measure does not measure'
 
+# Sizes that are given win over the plan's.
+rm -f planned_iter_* planned.run
+set -- --solver=planned.prototxt --batch=8 --comm=auto --cluster-file=fast --hierarchy=off
+train 3 plan.log "$@" --max-iter=3 && train 3 plan.log "$@" --max-iter=6 --resume --tune=chunk=1k --tune=merge=0 ||
+    { fail 'a resumed run with given sizes'; tail -n 3 plan.log; }
+grep -q "Using the resumed run's schemes" plan.log && grep -aq ' chunk 1024 merge 0 ' planned_iter_6.solverstate.h5 ||
+    fail "given sizes: $(grep -ao ' chunk [0-9]* merge [0-9]*' planned_iter_6.solverstate.h5)"
+
+# What a kill has left half written goes at the next start; files of other names stay.
+: >planned_iter_9.solverstate.h5.tmp
+: >unplanned_iter_9.solverstate.h5.tmp
+train 1 plan.log --solver=planned.prototxt --batch=8 --max-iter=2 || { fail 'beside half a state'; tail -n 3 plan.log; }
+[ ! -e planned_iter_9.solverstate.h5.tmp ] && [ -e unplanned_iter_9.solverstate.h5.tmp ] || fail "half a state: $(ls ./*.tmp)"
+
 # A rank with another data set, of which the files say nothing.
 make_solver other.prototxt 'max_iter: 2' 'snapshot_after_train: false'
 mkdir elsewhere && sed 's|fashion-mnist-train|fashion-mnist-test|' net.prototxt >elsewhere/net.prototxt

@@ -83,6 +83,11 @@ rm -f run_iter_* run.run
 # with SIGTERM, waits as long again, and kills them; its own exit status is 1 then.
 case $(${MPIRUN:-mpirun} --version) in
 *'Open MPI'*)
+    # too short a time is told of as soon as an iteration was timed
+    export OMPI_MCA_odls_base_sigkill_timeout=0
+    train 2 soon.log --solver=solver.prototxt --batch=8 --max-iter=2
+    grep -q 'mpirun kills its ranks 0 s after Ctrl-C: send it SIGUSR1 instead' soon.log || fail 'nothing is said of Ctrl-C in two iterations'
+    rm -f run_iter_* run.run
     export OMPI_MCA_odls_base_sigkill_timeout=$((2 + took))
     # mpirun reads nothing meanwhile: a run that says much fills the pipe, and stands still before SIGTERM comes
     make_solver quiet.prototxt 'max_iter: 1000000' 'display: 200' "snapshot_prefix: \"$work/run\""

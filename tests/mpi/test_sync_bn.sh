@@ -141,6 +141,28 @@ sed '/BatchNorm/d; s/"bn1"/"x"/; s/bottom: "bn2"/bottom: "conv"/; s/bottom: "bn3
 sed 's/net.prototxt/bare.prototxt/' solver.prototxt >bare_solver.prototxt
 train 2 bare.log --solver=bare_solver.prototxt --sync-bn --max-iter=1 || { fail 'without BatchNorm'; tail -n 3 bare.log; }
 grep -q 'sync-bn: no BatchNorm of the net' bare.log || fail 'nothing is said of a net without BatchNorm'
+# The last test is of the statistics that the last snapshot has, though the last loss that is shown takes a pass in between.
+make_solver last.prototxt 'lr_policy: "fixed"' 'max_iter: 10' 'display: 5' 'test_iter: 1' 'test_interval: 10' \
+    'test_initialization: false' "snapshot_prefix: \"$work/last\""
+last() { # RANKS OPTION...
+    ranks=$1
+    shift
+    rm -f last_iter_* last.run
+    train "$ranks" last.log --solver=last.prototxt "$@" || { fail "last test: $ranks $*"; tail -n 3 last.log; return; }
+    "$POSEIDON" test --model=net.prototxt --weights=last_iter_10.caffemodel.h5 --iterations=1 >test.log 2>&1
+    same "last test, $ranks $*" "$(sed -n 's/.* Loss: //p' test.log)" "$(sed -n 's/.*Test net output #0: loss = \([^ ]*\).*/\1/p' last.log)"
+}
+last 1
+last 2 --sync-bn --global-batch=12
+last 1 --reproducible=3 --global-batch=12
+# Without it ranks differ, which is said once; not of one rank, nor of statistics that are fixed.
+own='BatchNorm: each of 2 workers normalises by the samples of its own pass; --sync-bn takes those of all'
+train 2 own.log --solver=solver.prototxt --max-iter=1
+same 'statistics of each rank are told of' 1 "$(grep -c -e "$own" own.log)"
+train 2 own.log --solver=solver.prototxt --max-iter=1 --sync-bn
+train 1 one.log --solver=solver.prototxt --max-iter=1
+grep -e 'normalises by the samples of its own' own.log one.log && fail 'statistics of all, or of one rank, are told of'
+
 # an engine with memory of its own
 POSEIDON=${abs_top_builddir:?}/tests/cuda/poseidon
 [ -x "$POSEIDON" ] || { echo "without CUDA there is no emulated GPU: its cases are left out"; finish; }

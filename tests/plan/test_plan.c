@@ -244,6 +244,31 @@ START_TEST(workers_of_unlike_grains_send_the_sums_of_whole_branches)
 }
 END_TEST
 
+/* Of 2 GB, by workers of one, two and one sums each: MPI counts a message in an int. */
+START_TEST(a_chunk_leaves_room_for_all_sums_of_a_rank)
+{
+    static const int grains[3] = {2, 4, 2};
+    const struct group large = {.name = "ip", .elems = 1000000000, .trains = true};
+    struct plan_options options = {.registry = sync_schemes,
+                                   .comm = {COMM_SCHEME, sync_schemes[0]},
+                                   .nranks = 3,
+                                   .grains = grains,
+                                   .sizes.chunk = (size_t)1 << 31,
+                                   .iter_size = 1};
+    struct plan *plan;
+    size_t elems = 0;
+
+    ck_assert_msg(plan_create(&options, 1, &large, &plan) == 0, "%s", error_text());
+    ck_assert_int_eq(plan_branches(plan, 1), 2);
+    for (int c = 0; c < plan->nchunks; c++) {
+        ck_assert_uint_le(2 * plan_gradient_bytes(plan, c), INT32_MAX);
+        elems += plan->chunks[c].elems;
+    }
+    ck_assert_uint_eq(elems, large.elems);
+    plan_destroy(plan);
+}
+END_TEST
+
 START_TEST(one_worker_of_a_node_sends_for_all)
 {
     static const int nodes[7] = {0, 0, 0, 1, 1, 1, 2};
@@ -575,6 +600,7 @@ SUITE("plan")
     tcase_add_test(tcase, digest_tells_plans_apart);
     tcase_add_test(tcase, workers_of_unlike_shares_send_unlike_rows);
     tcase_add_test(tcase, workers_of_unlike_grains_send_the_sums_of_whole_branches);
+    tcase_add_test(tcase, a_chunk_leaves_room_for_all_sums_of_a_rank);
     tcase_add_test(tcase, one_worker_of_a_node_sends_for_all);
     tcase_add_test(tcase, the_leaders_of_a_node_share_what_one_would_do);
     tcase_add_test(tcase, rails_carry_alike);

@@ -393,7 +393,8 @@ START_TEST(state_of_another_net_is_refused)
 
     ck_assert_int_ne(snapshot_read_state(path, &state, history, 1), 0);
     assert_error("%s: Incorrect length of history blobs. The file has 2, the solver needs 1: the "
-                 "state of another net or another type of solver",
+                 "state of another net or another type of solver, or "
+                 "one with average_decay where the other has none",
                  path);
     ck_assert_int_ne(snapshot_read_state(path, &state, history, 2), 0);
     assert_error(

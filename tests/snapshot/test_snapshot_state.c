@@ -120,6 +120,24 @@ static void expect_state_error(const char *path, int nhistory, const char *messa
     ck_assert_ptr_null(state.learned_net);
 }
 
+/* Of about 1,100 layers: longer than an attribute may be. */
+START_TEST(a_long_plan_comes_back)
+{
+    static char plan[200001];
+    struct snapshot_state state = {.iter = 1, .learned_net = "m", .owner.plan = plan}, back;
+    struct history history;
+
+    history_init(&history);
+    memset(plan, 'p', sizeof plan - 1);
+    ck_assert_msg(snapshot_write_state(in_folder("l.h5"), &state, history.blobs, 2) == 0, "%s",
+                  error_text());
+    ck_assert_msg(snapshot_read_state(in_folder("l.h5"), &back, history.blobs, 2) == 0, "%s",
+                  error_text());
+    ck_assert_pstr_eq(back.owner.plan, plan);
+    snapshot_state_free(&back);
+}
+END_TEST
+
 START_TEST(what_is_no_state_is_named)
 {
     expect_state_error(DATA "caffe.caffemodel.h5", 2,
@@ -287,6 +305,7 @@ SUITE_IN(folder, "snapshot: state")
     tcase_add_test(tcase, state_of_caffe_is_read);
     tcase_add_test(tcase, state_of_h5py_with_variable_text_and_extras_is_read);
     tcase_add_test(tcase, state_comes_back_and_h5py_reads_it);
+    tcase_add_test(tcase, a_long_plan_comes_back);
     tcase_add_test(tcase, what_is_no_state_is_named);
     tcase_add_test(tcase, state_of_another_net_or_solver_is_refused);
     tcase_add_test(tcase, truncated_state_is_refused);

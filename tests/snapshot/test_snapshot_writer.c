@@ -126,7 +126,7 @@ START_TEST(no_snapshot_is_dropped_untried)
         hand_over(&work, writer, i, 1);
     ck_assert_int_eq(snapshot_writer_finish(writer, 60), 0);
     snapshot_writer_destroy(writer);
-    ck_assert_int_eq(checkpoint_list_create(prefix, &list), 0);
+    ck_assert_int_eq(checkpoint_list_create(prefix, false, &list), 0);
     ck_assert_int_eq(list.count, 30);
     checkpoint_list_free(&list);
     close_work(&work);
@@ -158,7 +158,7 @@ START_TEST(the_best_is_never_replaced)
     ck_assert_msg(snapshot_writer_finish(writer, 60) == 0, "%s", error_text());
     ck_assert(snapshot_writer_best(writer, &best, &score));
     ck_assert_int_eq(best, 1);
-    ck_assert_int_eq(checkpoint_list_create(prefix, &list), 0);
+    ck_assert_int_eq(checkpoint_list_create(prefix, false, &list), 0);
     ck_assert_int_eq(list.count, 2);
     checkpoint_list_free(&list);
     check_saved(&work, prefix, false, 1, 10, "the best");
@@ -216,7 +216,7 @@ static void check_states(const char *prefix, const int64_t *iterations, int coun
 {
     struct checkpoint_list list;
 
-    ck_assert_int_eq(checkpoint_list_create(prefix, &list), 0);
+    ck_assert_int_eq(checkpoint_list_create(prefix, false, &list), 0);
     ck_assert_int_eq(list.count, count);
     for (int i = 0; i < count; i++)
         ck_assert_int_eq(list.entries[i].iteration, iterations[i]);
@@ -308,7 +308,7 @@ START_TEST(so_many_snapshots_stay)
         ck_assert_int_eq(snapshot_writer_finish(writer, 60), 0);
     }
     snapshot_writer_destroy(writer);
-    ck_assert_int_eq(checkpoint_list_create(prefix, &list), 0);
+    ck_assert_int_eq(checkpoint_list_create(prefix, false, &list), 0);
     ck_assert_int_eq(list.count, 3);
     ck_assert_int_eq(list.entries[0].iteration, 5);
     ck_assert_int_eq(list.entries[1].iteration, 4);

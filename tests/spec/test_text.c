@@ -267,11 +267,17 @@ static const struct {
     {"name: 'a\n'", false,
      "F:1:7: a string must end on the line it begins on; its closing quote is missing"},
     {"name: 'a", false, "F:1:7: expected the closing quote of a string, found end of file"},
-    {"name: 'a\\q'", false, "F:1:9: invalid escape sequence in a string"},
+    {"name: 'a\\q'", false, "F:1:9: invalid escape sequence in a string (a path has / or \\\\)"},
     {"name: '\\xg'", false, "F:1:8: expected hexadecimal digits behind \\x"},
     {"name: '\\u12'", false, "F:1:8: expected 4 hexadecimal digits behind \\u or 8 behind \\U"},
     {"name: '\\U00110000'", false, "F:1:8: \\U beyond the last Unicode character, 0010ffff"},
     {"name: 'a' 'b\\0c'", false, "F:1:7: expected a string without zero bytes for field \"name\""},
+    {"net: 'C:\\\\a/b' snapshot_prefix: \"E:\\new\\temp\"", true,
+     "F:1:33: expected a path without control characters (write / or \\\\, not \\) for field "
+     "\"snapshot_prefix\""},
+    {"layer { name: 'a\\tb' data_param { source: 'D:\\test' } }", false,
+     "F:1:43: expected a path without control characters (write / or \\\\, not \\) for field "
+     "\"source\""},
     /* numbers */
     {"max_iter: 1e5", true,
      "F:1:11: expected an integer for field \"max_iter\" of \"caffe.SolverParameter\", found "

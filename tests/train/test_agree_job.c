@@ -246,6 +246,21 @@ START_TEST(a_run_for_bits_is_of_its_processors)
 }
 END_TEST
 
+START_TEST(products_of_rounded_operands_are_of_the_run)
+{
+    struct made a, b;
+
+    make(&a, NULL, NULL);
+    make(&b, NULL, NULL);
+    a.options.computing.math = MATH_BF16;
+    ck_assert_str_eq(difference(&a, &b, true), "--math: bf16 there, not set here");
+    a.options.computing.math = MATH_FP32;
+    ck_assert_str_eq(difference(&a, &b, true), "");
+    done(&a);
+    done(&b);
+}
+END_TEST
+
 SUITE("agree_job")
 {
     TCase *tcase = suite_case(suite, "agreeing");
@@ -259,4 +274,5 @@ SUITE("agree_job")
     tcase_add_test(tcase, a_message_names_the_first_difference_and_the_ranks_that_have_a_value);
     tcase_add_test(tcase, processors_are_listed_once_and_in_one_order);
     tcase_add_test(tcase, a_run_for_bits_is_of_its_processors);
+    tcase_add_test(tcase, products_of_rounded_operands_are_of_the_run);
 }

@@ -310,7 +310,7 @@ static void expect_policy_error(const char *type, Caffe__SolverParameter solver,
 
 START_TEST(policy_check_says_what_is_missing)
 {
-    static int32_t falling[] = {100, 200, 150};
+    static int32_t falling[] = {100, 200, 150}, negative[] = {-1};
     const Caffe__SolverParameter none = {.base_lr = 0},
                                  good = {.has_base_lr = 1,
                                          .lr_policy = (char *)(uintptr_t) "multistep",
@@ -327,6 +327,12 @@ START_TEST(policy_check_says_what_is_missing)
     expect_policy_error("multistep",
                         (Caffe__SolverParameter){.stepvalue = falling, .n_stepvalue = 3},
                         "lr_policy \"multistep\" needs ascending stepvalues, found 150 after 200");
+    expect_policy_error("multistep",
+                        (Caffe__SolverParameter){.stepvalue = negative, .n_stepvalue = 1},
+                        "lr_policy \"multistep\" needs ascending stepvalues, found -1 after 0");
+    policy.solver = &none;
+    policy.type = POLICY_MULTISTEP;
+    ck_assert_str_eq(policy_doubt(&policy), "stepvalue is not set: the rate never falls");
     expect_policy_error("plateau", none,
                         "lr_policy \"plateau\" needs plateau_winsize: after how many iterations "
                         "without a new minimum of the loss the rate drops, once for each drop");

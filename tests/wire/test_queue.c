@@ -1,5 +1,6 @@
 /* The send queue by itself: what goes next, how much is on its way, how fast. Time is a number. */
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -313,17 +314,36 @@ START_TEST(a_meter_counts_the_milliseconds_in_which_the_link_is_full)
     take_at(10.02105); /* all but 50 us of one */
     over(0);
     take_at(10.030);
+    link_meter_look(&meter, 10.0315);
     ck_assert_double_eq_tol(meter.full_seconds, 9e-3, 1e-9); /* the last one is under way */
     over(0);
     put_only(1000);
     take_at(10.032); /* goes on where that ended */
     put_only(1);
     over(0);
-    take_at(10.050); /* closes what is before it */
+    take_at(10.050);
+    link_meter_look(&meter, 10.051); /* closes what is before it */
     ck_assert_double_eq_tol(meter.full_seconds, 11e-3, 1e-9);
     ck_assert_double_eq_tol(meter.longest_seconds, 7e-3, 1e-9);
     ck_assert_uint_eq(meter.most_queued, 8250);
     over(0);
+    owner_free(&owner);
+}
+END_TEST
+
+START_TEST(a_meter_counts_no_time_that_has_not_come)
+{
+    struct link_meter meter = {.rate = 1e3, .begin = 10, .end = INFINITY};
+
+    open_with((struct queue_options){.window = 8000, .meter = &meter});
+    put_only(4000); /* four seconds of that link */
+    take_at(10);
+    over(0);
+    link_meter_look(&meter, 11);
+    ck_assert_double_eq_tol(meter.full_seconds, 1, 2e-3); /* but for slots under way */
+    ck_assert_double_eq_tol(meter.longest_seconds, 1, 2e-3);
+    link_meter_look(&meter, 16);
+    ck_assert_double_eq_tol(meter.longest_seconds, 4, 2e-3);
     owner_free(&owner);
 }
 END_TEST
@@ -583,6 +603,7 @@ SUITE("queue")
     tcase_add_test(tcase, silent_ones_keep_nothing_large_waiting);
     tcase_add_test(tcase, silent_ones_to_many_take_an_eighth_of_the_window_at_most);
     tcase_add_test(tcase, a_meter_counts_the_milliseconds_in_which_the_link_is_full);
+    tcase_add_test(tcase, a_meter_counts_no_time_that_has_not_come);
     tcase_add_test(tcase, cap_holds_the_rate_and_says_when_the_next_may_go);
     tcase_add_test(tcase, cap_saves_up_twenty_milliseconds_and_no_more);
     tcase_add_test(tcase, many_small_ones_below_the_cap_are_as_fast_as_the_cap);
