@@ -88,7 +88,7 @@ static void fill_report(const struct cores *cores, struct host_report *report)
     int known;
 
     *report = (struct host_report){.cores = *cores,
-                                   .memory = (double)machine_free_memory(),
+                                   .memory = (double)machine_free_memory(1),
                                    .shared = (double)machine_free_disk("/dev/shm", &known),
                                    .cache = cache != NULL};
     free(cache);

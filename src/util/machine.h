@@ -4,9 +4,14 @@
 
 #include <stdint.h>
 
-/* Bytes that processes could still get: the kernel's estimate, or what is left of the limit of a
- * control group (a job's or a container's) where that is less. 0: not known. */
-uint64_t machine_free_memory(void);
+/* Bytes that this process could still get if `sharers` processes of this machine get equal parts:
+ * the kernel's estimate, or what limits leave where that is less. 0: not known. */
+uint64_t machine_free_memory(int sharers);
+
+/* The same by limits alone: those of the control groups of this process and their parents (of a
+ * job, a container), and ulimit -v. UINT64_MAX: there is no limit. root: the folder of
+ * /proc and /sys, "" for this machine's. */
+uint64_t machine_limited_memory(const char *root, int sharers);
 
 /* Bytes of this process that lie in memory now. 0: not known. */
 uint64_t machine_resident(void);
