@@ -1,12 +1,17 @@
 /* Linux tells all of it by files below /proc and /sys. */
 #include "util/machine.h"
 
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 enum { PATH_BYTES = 4096 };
 
@@ -144,4 +149,76 @@ uint64_t machine_free_disk(const char *path, int *known)
     if (!*known)
         *known = statvfs(".", &disk) == 0;
     return *known ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
+}
+
+static struct in_addr address_of(const struct sockaddr *address)
+{
+    return ((const struct sockaddr_in *)(const void *)address)->sin_addr;
+}
+
+/* A bridge between containers has the first address of its network, on every host the same, and
+ * 169.254.0.0/16 ends at the next cable. */
+static void put_interface(const struct ifaddrs *card, struct machine_interfaces *out)
+{
+    struct in_addr address = address_of(card->ifa_addr), mask = address_of(card->ifa_netmask);
+    struct in_addr network = {.s_addr = address.s_addr & mask.s_addr};
+    uint32_t number = ntohl(address.s_addr), first = ntohl(network.s_addr) + 1;
+    int bits = __builtin_popcount(mask.s_addr);
+    char folder[64], text[INET_ADDRSTRLEN], item[128];
+    int64_t mbit;
+
+    snprintf(folder, sizeof folder, "/sys/class/net/%s/bridge", card->ifa_name);
+    if (number >> 16 == 0xa9fe || (number == first && !access(folder, F_OK)))
+        buffer_printf(out->inside, sizeof out->inside, ",%s", card->ifa_name);
+    else if (!*out->network && inet_ntop(AF_INET, &network, text, sizeof text))
+        snprintf(out->network, sizeof out->network, "%s/%d", text, bits);
+    *strrchr(folder, '/') = '\0';
+    mbit = (int64_t)read_key(folder, "speed", ""); /* -1 and 0: not known */
+    inet_ntop(AF_INET, &address, text, sizeof text);
+    snprintf(item, sizeof item, "%s %s/%d", card->ifa_name, text, bits);
+    if (mbit > 0)
+        buffer_printf(item, sizeof item, " (%g Gbit/s)", (double)mbit / 1000);
+    buffer_list(out->all, sizeof out->all, item);
+}
+
+void machine_list_interfaces(struct machine_interfaces *out)
+{
+    struct ifaddrs *cards = NULL;
+
+    *out = (struct machine_interfaces){.all = ""};
+    if (getifaddrs(&cards))
+        cards = NULL;
+    for (struct ifaddrs *card = cards; card; card = card->ifa_next)
+        if (card->ifa_addr && card->ifa_addr->sa_family == AF_INET && card->ifa_netmask &&
+            (card->ifa_flags & (IFF_UP | IFF_LOOPBACK)) == IFF_UP)
+            put_interface(card, out);
+    if (cards)
+        freeifaddrs(cards);
+    if (!*out->all)
+        strcpy(out->all, "no network interface");
+}
+
+void machine_put_network_advice(struct strbuf *out)
+{
+    const char *ranks = getenv("OMPI_COMM_WORLD_SIZE"),
+               *here = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+    const char *chosen = getenv("OMPI_MCA_btl_tcp_if_include");
+    struct machine_interfaces interfaces;
+
+    if (!getenv("PMIX_RANK") || (ranks && here && !strcmp(ranks, here)))
+        return;
+    machine_list_interfaces(&interfaces);
+    strbuf_printf(out, "this host has %s", interfaces.all);
+    if (chosen)
+        strbuf_printf(out, ", and MPI uses those of btl_tcp_if_include=%s", chosen);
+    else if (*interfaces.network)
+        strbuf_printf(out,
+                      "; 'mpirun --mca btl_tcp_if_include %s' uses this network alone (all hosts "
+                      "must be in it)",
+                      interfaces.network);
+    if (*interfaces.inside && !chosen)
+        strbuf_printf(out,
+                      ", or '--mca btl_tcp_if_exclude lo%s' leaves out what may have the same "
+                      "address on every host",
+                      interfaces.inside);
 }
