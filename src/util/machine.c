@@ -1,4 +1,4 @@
-/* Linux tells all of it by files below /proc and /sys. */
+/* Linux tells it by files below /proc and /sys, and interfaces by getifaddrs. */
 #include "util/machine.h"
 
 #include <arpa/inet.h>
