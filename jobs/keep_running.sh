@@ -15,7 +15,7 @@
 # TERM, INT and USR1 end it with a snapshot; the same command with --resume continues. Its status: 0 the training is
 # done, 75 stopped and saved, others: training failed by a mistake, or after three starts in a row (RESTARTS) without a newer
 # snapshot. POSEIDON, POSEIDON_JOBS, SETUP, CONTAINER and RESTARTS as in train.slurm; LAUNCH: mpirun and its options, but
-# for hosts and their number. Hosts are asked twice a minute, by mpirun's own way of starting (ssh).
+# for hosts and their number. Hosts are asked twice a minute, by LAUNCH and mpirun's own way of starting (ssh).
 set -u
 files='' wanted='' per='' patience=600
 attempt_name=keep_running.sh
@@ -96,7 +96,7 @@ slots() { # HOST
 answering() {
     for host; do
         # shellcheck disable=SC2086
-        { timeout 20 ${launch%% *} -np 1 --host "$host" true </dev/null >"$folder/said.$host" 2>&1 &&
+        { timeout 20 $launch -np 1 --host "$host" true </dev/null >"$folder/said.$host" 2>&1 &&
             : >"$folder/answers.$host"; } &
         asking="${asking:-} $!"
     done

@@ -36,7 +36,8 @@ enum { TOUCH_SECONDS = 12, SILENCE_SECONDS = 20, LOST_SECONDS = 40 };
 struct host_report {
     struct cores cores;
     double memory, shared; /* bytes that its host has left, of /dev/shm too */
-    char gpus[256], cards[256], infiniband[256], transport[96];
+    struct machine_interfaces interfaces;
+    char gpus[256], infiniband[256], transport[96];
     int mtu;       /* of the card that connects it with other hosts; 0: not known */
     bool cache;    /* measurements can be kept */
     double files;  /* that the process may have open */
@@ -72,7 +73,8 @@ static void give_up(void *context, const char *text)
     else if (d->topology.rank == 0)
         fprintf(stderr,
                 "poseidon doctor: %s; doctor gives up. The rank that does not report how long it "
-                "has waited is the one that the others wait for: look at its host\n",
+                "has waited is the one that the others wait for: look at its "
+                "host, and at the interfaces shown first\n",
                 text);
     fflush(stderr);
     sleep((unsigned)d->limit / 4 + 5); /* the first one that ends takes the others' words along */
@@ -88,7 +90,7 @@ static void fill_report(const struct cores *cores, struct host_report *report)
     int known;
 
     *report = (struct host_report){.cores = *cores,
-                                   .memory = (double)machine_free_memory(),
+                                   .memory = (double)machine_free_memory(1),
                                    .shared = (double)machine_free_disk("/dev/shm", &known),
                                    .cache = cache != NULL};
     free(cache);
@@ -97,7 +99,7 @@ static void fill_report(const struct cores *cores, struct host_report *report)
     report->files = (double)files.rlim_cur;
     report->locked = locked.rlim_cur == RLIM_INFINITY ? -1 : (double)locked.rlim_cur;
     host_describe_gpus(report->gpus, sizeof report->gpus);
-    host_list_cards(report->cards, sizeof report->cards);
+    machine_list_interfaces(&report->interfaces);
     host_list_infiniband(report->infiniband, sizeof report->infiniband);
     report->mtu = host_find_transport(report->transport, sizeof report->transport);
 }
@@ -283,6 +285,20 @@ static void judge_disk(struct doctor *d)
 
 /* ---- saying; rank 0 ---- */
 
+/* Rank 0's interfaces, before MPI starts: a first message may never arrive. */
+static void tell_interfaces(void)
+{
+    struct strbuf advice = {0};
+    const char *rank = getenv("PMIX_RANK");
+
+    if (rank && atoi(rank) == 0)
+        machine_put_network_advice(&advice);
+    if (advice.length)
+        printf("interfaces  %s\n", strbuf_text(&advice));
+    fflush(stdout);
+    strbuf_free(&advice);
+}
+
 /* Before MPI starts, which sets such variables itself. */
 static const char *find_launcher(void)
 {
@@ -323,7 +339,7 @@ static void put_machine(struct doctor *d, int machine)
         strbuf_printf(&d->text, " shared by %d", report->cores.sharers);
     strbuf_printf(&d->text, "; %s of memory left, %s of /dev/shm\n",
                   units_bytes(report->memory).text, units_bytes(report->shared).text);
-    strbuf_printf(&d->text, "            network: %s%s%s%s%s\n", report->cards,
+    strbuf_printf(&d->text, "            network: %s%s%s%s%s\n", report->interfaces.all,
                   report->infiniband[0] ? "; InfiniBand " : "", report->infiniband,
                   report->transport[0] ? "; messages go by " : "", report->transport);
     strbuf_printf(&d->text, "            GPUs: %s\n", report->gpus);
@@ -467,6 +483,8 @@ int command_doctor(int argc, char **argv)
     int status = options_parse(&line, argc, argv, NULL);
 
     list_libraries(&alike);
+    if (status == 0)
+        tell_interfaces();
     if (!command_start(&argc, &argv, &status, &alike, &watch))
         return status;
     status = examine(&d);

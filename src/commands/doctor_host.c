@@ -4,7 +4,6 @@
 
 #include "util/error.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -37,42 +36,6 @@ static void read_line(const char *path, char *out, size_t size)
 }
 
 /* ---- network cards ---- */
-
-static void describe_card(const struct ifaddrs *card, char *out, size_t size)
-{
-    const struct sockaddr_in *address = (const struct sockaddr_in *)(const void *)card->ifa_addr;
-    char path[300], line[64], text[INET_ADDRSTRLEN], speed[64] = "";
-    double mbit;
-
-    snprintf(path, sizeof path, "/sys/class/net/%s/speed", card->ifa_name);
-    read_line(path, line, sizeof line);
-    mbit = atof(line); /* -1 and nothing where it is not known */
-    if (mbit > 0)
-        snprintf(speed, sizeof speed, " (%g Gbit/s)", mbit / 1000);
-    inet_ntop(AF_INET, &address->sin_addr, text, sizeof text);
-    snprintf(out, size, "%s %s%s", card->ifa_name, text, speed);
-}
-
-void host_list_cards(char *out, size_t size)
-{
-    struct ifaddrs *cards = NULL;
-    char one[256];
-
-    *out = '\0';
-    if (getifaddrs(&cards))
-        cards = NULL;
-    for (struct ifaddrs *card = cards; card; card = card->ifa_next) {
-        if (!card->ifa_addr || card->ifa_addr->sa_family != AF_INET ||
-            !(card->ifa_flags & IFF_UP) || (card->ifa_flags & IFF_LOOPBACK))
-            continue;
-        describe_card(card, one, sizeof one);
-        buffer_list(out, size, one);
-    }
-    if (cards)
-        freeifaddrs(cards);
-    if (!*out)
-        snprintf(out, size, "none");
-}
 
 void host_list_infiniband(char *out, size_t size)
 {
@@ -189,7 +152,8 @@ void host_count_segments(double *sent, double *resent)
 
 void host_put_settings(struct strbuf *out)
 {
-    static const char *const wanted[] = {"pml", "btl", "mtl", "btl_tcp_if_include"};
+    static const char *const wanted[] = {"pml", "btl", "mtl", "btl_tcp_if_include",
+                                         "btl_tcp_if_exclude"};
     char variable[64];
 
     for (size_t w = 0; w < sizeof wanted / sizeof *wanted; w++) {

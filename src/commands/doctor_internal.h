@@ -12,10 +12,6 @@
 #include "util/strbuf.h"
 #include "util/topology.h"
 
-/* The network cards that are up, but for the loopback, with their speed where the system knows it:
- * "eth0 10.1.0.3 (10 Gbit/s)"; "none". out: of `size` bytes, cut where there are too many. */
-void host_list_cards(char *out, size_t size);
-
 /* InfiniBand ports as the system names them, "mlx5_0 (200 Gb/sec (4X HDR))"; "" where there are
  * none. */
 void host_list_infiniband(char *out, size_t size);
@@ -41,7 +37,8 @@ struct network {
     const char *const *names;        /* of machines; borrowed */
     MPI_Comm world, comm;            /* comm: of these ranks, MPI_COMM_NULL on others. Owned */
     char *memory;                    /* two messages. Owned */
-    char missing[2 * TOPOLOGY_HOST_BYTES + 400];
+    const char *advice;              /* on interfaces; borrowed */
+    char missing[2 * TOPOLOGY_HOST_BYTES + 1600];
     atomic_bool is_missing; /* `missing` says what this rank waits for: other threads may read it */
 };
 

@@ -30,7 +30,7 @@ static void expect(struct network *n, int bytes, const char *way, int machine)
     snprintf(n->missing, sizeof n->missing, "a message of %d bytes %s %s did not come through; %s",
              bytes, way, n->names[machine],
              bytes == SMALL_BYTES
-                 ? "look at firewalls, and at the cards, cables and ports of both hosts"
+                 ? "look at firewalls, the interfaces shown first, cards and cables of both hosts"
                  : "one of 4 bytes did, so large packets are lost on the way: compare the MTU of "
                    "both hosts and of the switches between them (ip link; ping -M do -s 1472)");
     atomic_store(&n->is_missing, true);

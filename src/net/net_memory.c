@@ -7,6 +7,7 @@
 #include "net/net_internal.h"
 
 #include "util/alloc.h"
+#include "util/machine.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -282,7 +283,9 @@ static int no_room(const struct net *net)
 
     if (room == 0 && engine->i->room)
         room = engine->i->room(engine->context);
-    if (room == 0 || batch == 0)
+    if (!engine->i->own_memory && (room == 0 || room >= need))
+        room = (size_t)machine_free_memory(1);
+    if (room == 0 || room >= need || batch == 0)
         return error_context("the net's blobs need %.1f MiB", (double)need / 1048576);
     /* a device of its own is sent one batch of input while it works on another */
     return error_context(

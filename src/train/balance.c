@@ -267,7 +267,7 @@ static double free_bytes(const struct job *job, const struct compute *compute)
     int sharers = job->topology.local_ranks;
 
     if (!engine->i->own_memory)
-        return (double)machine_free_memory() / sharers;
+        return (double)machine_free_memory(sharers);
     return engine->i->room
                ? (double)engine->i->room(engine->context) / (job->options->share_gpu ? sharers : 1)
                : 0;

@@ -39,11 +39,13 @@ static double tests_memory(const struct job *job, const struct test_pass *passes
 static void find_needs(const struct job *job, const struct compute *compute,
                        const struct exchange *exchange, struct rank_needs *out)
 {
+    int locals = job->topology.local_ranks;
+
     *out = (struct rank_needs){.communication = (double)plan_memory(exchange->plan, job->rank),
                                .history =
                                    (double)compute->net->elems * sizeof(float) * job->rule.nhistory,
                                .resident = (double)machine_resident(),
-                               .free = (double)machine_free_memory(),
+                               .free = (double)machine_free_memory(locals) * locals,
                                .threads = job->threads};
     if (job->worker)
         out->nets = (double)net_memory(compute->net) + (double)compute->grains.bytes;
@@ -57,23 +59,24 @@ static void find_needs(const struct job *job, const struct compute *compute,
 
 int dry_run_limit_memory(const struct job *job, const struct compute *compute, size_t *limit)
 {
-    uint64_t left = machine_free_memory();
     int locals = job->topology.local_ranks;
+    uint64_t left =
+        job->options->dry_run ? machine_free_memory(locals) : machine_limited_memory("", locals);
     double params = (double)compute->net->elems * sizeof(float), need;
 
     *limit = 0;
-    if (!job->options->dry_run || !job->worker || compute->engine.i->own_memory || left == 0)
+    if (!job->worker || compute->engine.i->own_memory || left == 0 || left == UINT64_MAX)
         return 0;
     /* values, which ranks of a machine may share, a gradient each, and their part of the history */
     need = params * (1 + locals + (double)job->rule.nhistory * locals / job->nranks);
-    if (need > (double)left)
+    if (need > (double)left * locals)
         return error_set("not ready to train: the net's %zu parameters, their gradients and the "
                          "solver's history take at least %s on host %s with its %s, and %s "
                          "of memory are left there",
                          compute->net->nlearnable, units_bytes(need).text,
                          job->topology.host[job->rank], units_count(locals, "rank").text,
-                         units_bytes((double)left).text);
-    *limit = (size_t)left / (size_t)locals;
+                         units_bytes((double)left * locals).text);
+    *limit = (size_t)left;
     return 0;
 }
 

@@ -12,9 +12,9 @@ struct dry_run {
     struct strbuf unfit;  /* why the run cannot train, clauses between "; ". Owned */
 };
 
-/* Of a dry run: whether the parameters can lie in the memory that is left, and how much of it there
- * is for this rank's nets; *limit 0: as much as there is. After the engine is open, before anything
- * is allocated. */
+/* Fails if the parameters exceed the memory that is free (of a training: that limits of the job
+ * leave). *limit: bytes of it for this rank's nets; 0: no limit. After the engine is open, before
+ * anything is allocated. */
 int dry_run_limit_memory(const struct job *job, const struct compute *compute, size_t *limit);
 
 /* What trainer_dry_run says; dry is rank 0's. */

@@ -13,6 +13,7 @@
 #include "util/agree.h"
 #include "util/alloc.h"
 #include "util/clock.h"
+#include "util/machine.h"
 #include "util/ranks.h"
 #include "util/strbuf.h"
 
@@ -93,37 +94,26 @@ static void describe(const struct handshake_record *records, int nranks)
     strbuf_free(&text);
 }
 
-/* waiting: each rank's request, null once its record is there. */
-static void describe_silence(const struct handshake_record *mine, const MPI_Request *waiting,
-                             int nranks)
+/* waiting: a request for each of the first n ranks, null once that has answered. */
+static void describe_silence(const struct handshake_record *mine, int rank,
+                             const MPI_Request *waiting, int n)
 {
-    struct strbuf text = {0};
+    struct strbuf text = {0}, advice = {0};
     struct ranks ranks = {.text = &text};
 
-    for (int r = 0; r < nranks; r++)
+    for (int r = 0; r < n; r++)
         if (waiting[r] != MPI_REQUEST_NULL)
             ranks_name(&ranks, r, NULL);
     ranks_end(&ranks);
-    strbuf_puts(&text, "; this one runs ");
+    strbuf_puts(&text, ": an older poseidon, or another program, was started there ('poseidon "
+                       "--version' on every host shows which; this one is ");
     put_program(&text, mine);
-    error_set("%d of %d ranks did not say within %d s which program they run; an older poseidon, "
-              "or another program, was started there: rank %s on %s ('poseidon --version' on "
-              "every host shows which)",
-              ranks.count, nranks, HANDSHAKE_SECONDS, strbuf_text(&text), mine->host);
+    machine_put_network_advice(&advice);
+    error_set("rank %d on %s had no answer within %d s from rank %s)%s%s", rank, mine->host,
+              HANDSHAKE_SECONDS, strbuf_text(&text),
+              advice.length ? ", or messages do not arrive: " : "", strbuf_text(&advice));
     strbuf_free(&text);
-}
-
-/* Rank 0 leaves this one without an answer. */
-static void describe_root(const struct handshake_record *mine, int rank, int nranks)
-{
-    struct strbuf text = {0};
-
-    put_program(&text, mine);
-    error_set("rank 0 of %d did not answer rank %d on %s within %d s: an older poseidon, or "
-              "another program, was started there; this one is %s ('poseidon --version' on every "
-              "host shows which)",
-              nranks, rank, mine->host, HANDSHAKE_SECONDS, strbuf_text(&text));
-    strbuf_free(&text);
+    strbuf_free(&advice);
 }
 
 /* ---- the exchange ---- */
@@ -164,7 +154,7 @@ static enum handshake judge(MPI_Comm world, const struct handshake_record *mine,
     if (await(requests, nranks, HANDSHAKE_SECONDS, &left))
         return HANDSHAKE_UNHEARD;
     if (left > 0) {
-        describe_silence(mine, requests, nranks);
+        describe_silence(mine, 0, requests, nranks);
         return HANDSHAKE_UNHEARD;
     }
     for (int r = 1; r < nranks; r++) {
@@ -183,7 +173,7 @@ fail:
 }
 
 /* Another rank's part. Of several that rank 0 leaves without an answer the lowest one speaks. */
-static enum handshake show(MPI_Comm world, struct handshake_record *mine, int rank, int nranks)
+static enum handshake show(MPI_Comm world, struct handshake_record *mine, int rank)
 {
     char verdict[8];
     MPI_Request requests[2];
@@ -191,12 +181,12 @@ static enum handshake show(MPI_Comm world, struct handshake_record *mine, int ra
 
     MPI_TRY(MPI_Isend(mine, (int)sizeof *mine, MPI_BYTE, 0, TAG_CARD, world, &requests[0]));
     MPI_TRY(MPI_Irecv(verdict, (int)sizeof verdict, MPI_BYTE, 0, TAG_VERDICT, world, &requests[1]));
-    if (await(requests, 2, HANDSHAKE_SECONDS + 2.0 + rank, &left))
+    if (await(requests, 2, HANDSHAKE_SECONDS + 5.0 * rank, &left))
         return HANDSHAKE_UNHEARD;
     if (left == 0)
         return memcmp(verdict, MAGIC, sizeof verdict) ? HANDSHAKE_REFUSED : HANDSHAKE_SAME;
+    describe_silence(mine, rank, &requests[1], 1);
     (void)MPI_Cancel(&requests[1]); /* its buffer is about to go */
-    describe_root(mine, rank, nranks);
 fail:
     return HANDSHAKE_UNHEARD;
 }
@@ -212,7 +202,7 @@ enum handshake handshake(MPI_Comm world, const struct build_info *build, const c
     MPI_Comm_size(world, &nranks);
     fill_record(&mine, build, command);
     if (rank > 0)
-        return show(world, &mine, rank, nranks);
+        return show(world, &mine, rank);
     records = alloc_array((size_t)nranks, sizeof *records, "the ranks' programs");
     requests = alloc_array((size_t)nranks, sizeof *requests, "the ranks' programs");
     if (records && requests)

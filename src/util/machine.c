@@ -1,18 +1,34 @@
-/* Linux tells all of it by files below /proc and /sys. */
+/* Linux tells it by files below /proc and /sys, and interfaces by getifaddrs. */
 #include "util/machine.h"
 
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <linux/if.h>
+#include <netinet/in.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 4096 };
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
 
 /* The number behind `key` in lines "KEY NUMBER ..."; 0: none, a missing file, and "max". */
-static uint64_t read_key(const char *file, const char *key)
+static uint64_t read_key(const char *folder, const char *file, const char *key)
 {
-    char line[256];
+    char line[PATH_BYTES + 256];
     uint64_t value = 0;
-    FILE *in = fopen(file, "r");
+    FILE *in;
 
+    snprintf(line, sizeof line, "%s/%s", folder, file);
+    in = fopen(line, "r");
     while (in && value == 0 && fgets(line, sizeof line, in))
         if (!strncmp(line, key, strlen(key)))
             value = strtoull(line + strlen(key), NULL, 10);
@@ -21,30 +37,73 @@ static uint64_t read_key(const char *file, const char *key)
     return value;
 }
 
-/* What is left of the control group's limit; UINT64_MAX: it has none. */
-static uint64_t left_of_limit(const char *limit_file, const char *used_file)
+static uint64_t left_of(uint64_t limit, uint64_t used)
 {
-    uint64_t limit = read_key(limit_file, ""), used = read_key(used_file, "");
-
-    if (limit == 0)
-        return UINT64_MAX;
     return used < limit ? limit - used : 1;
 }
 
-uint64_t machine_free_memory(void)
+/* What the limit of one control group leaves; UINT64_MAX: the group has no limit. The kernel drops
+ * its files from memory before that is full. two: version 2 of control groups. */
+static uint64_t left_of_group(const char *group, bool two)
 {
-    uint64_t memory = read_key("/proc/meminfo", "MemAvailable:") * 1024;
-    uint64_t two = left_of_limit("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current");
-    uint64_t one = left_of_limit("/sys/fs/cgroup/memory/memory.limit_in_bytes",
-                                 "/sys/fs/cgroup/memory/memory.usage_in_bytes");
+    uint64_t limit = read_key(group, two ? "memory.max" : "memory.limit_in_bytes", "");
+    uint64_t used = read_key(group, two ? "memory.current" : "memory.usage_in_bytes", "");
+    uint64_t files =
+        read_key(group, "memory.stat", two ? "inactive_file " : "total_inactive_file ") +
+        read_key(group, "memory.stat", two ? "active_file " : "total_active_file ");
 
-    memory = two < memory ? two : memory;
-    return one < memory ? one : memory;
+    used -= least(used, files);
+    return limit == 0 ? UINT64_MAX : left_of(limit, used);
+}
+
+/* The same of all groups of this process: a parent's limit holds for its children together. */
+static uint64_t left_of_groups(const char *root)
+{
+    char line[PATH_BYTES], group[PATH_BYTES + 128];
+    uint64_t left = UINT64_MAX;
+    FILE *in;
+
+    snprintf(group, sizeof group, "%s/proc/self/cgroup", root);
+    in = fopen(group, "r");
+    while (in && fgets(line, sizeof line, in)) { /* NUMBER:CONTROLLERS:PATH */
+        char *path = line;
+        const char *controllers = (strsep(&path, ":"), strsep(&path, ":\n"));
+
+        if (!path || (*controllers && !strstr(controllers, "memory")))
+            continue;
+        for (char *end = path + strcspn(path, "\n"); end; end = strrchr(path, '/')) {
+            *end = '\0';
+            snprintf(group, sizeof group, "%s/sys/fs/cgroup%s%s", root,
+                     *controllers ? "/memory" : "", path);
+            left = least(left, left_of_group(group, !*controllers));
+        }
+    }
+    if (in)
+        fclose(in);
+    return left;
+}
+
+uint64_t machine_limited_memory(const char *root, int sharers)
+{
+    uint64_t left = left_of_groups(root), used = read_key("/proc/self", "status", "VmSize:") * 1024;
+    struct rlimit limit;
+
+    if (left != UINT64_MAX)
+        left /= (uint64_t)sharers;
+    if (!getrlimit(RLIMIT_AS, &limit) && limit.rlim_cur != RLIM_INFINITY)
+        left = least(left, left_of(limit.rlim_cur, used));
+    return left;
+}
+
+uint64_t machine_free_memory(int sharers)
+{
+    return least(read_key("/proc", "meminfo", "MemAvailable:") * 1024 / (uint64_t)sharers,
+                 machine_limited_memory("", sharers));
 }
 
 uint64_t machine_resident(void)
 {
-    return read_key("/proc/self/status", "VmRSS:") * 1024;
+    return read_key("/proc/self", "status", "VmRSS:") * 1024;
 }
 
 void machine_processor(const char *cpuinfo, char words[MACHINE_PROCESSOR_WORDS])
@@ -90,4 +149,76 @@ uint64_t machine_free_disk(const char *path, int *known)
     if (!*known)
         *known = statvfs(".", &disk) == 0;
     return *known ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
+}
+
+static struct in_addr address_of(const struct sockaddr *address)
+{
+    return ((const struct sockaddr_in *)(const void *)address)->sin_addr;
+}
+
+/* A bridge between containers has the first address of its network, on every host the same, and
+ * 169.254.0.0/16 ends at the next cable. */
+static void put_interface(const struct ifaddrs *card, struct machine_interfaces *out)
+{
+    struct in_addr address = address_of(card->ifa_addr), mask = address_of(card->ifa_netmask);
+    struct in_addr network = {.s_addr = address.s_addr & mask.s_addr};
+    uint32_t number = ntohl(address.s_addr), first = ntohl(network.s_addr) + 1;
+    int bits = __builtin_popcount(mask.s_addr);
+    char folder[64], text[INET_ADDRSTRLEN], item[128];
+    int64_t mbit;
+
+    snprintf(folder, sizeof folder, "/sys/class/net/%s/bridge", card->ifa_name);
+    if (number >> 16 == 0xa9fe || (number == first && !access(folder, F_OK)))
+        buffer_printf(out->inside, sizeof out->inside, ",%s", card->ifa_name);
+    else if (!*out->network && inet_ntop(AF_INET, &network, text, sizeof text))
+        snprintf(out->network, sizeof out->network, "%s/%d", text, bits);
+    *strrchr(folder, '/') = '\0';
+    mbit = (int64_t)read_key(folder, "speed", ""); /* -1 and 0: not known */
+    inet_ntop(AF_INET, &address, text, sizeof text);
+    snprintf(item, sizeof item, "%s %s/%d", card->ifa_name, text, bits);
+    if (mbit > 0)
+        buffer_printf(item, sizeof item, " (%g Gbit/s)", (double)mbit / 1000);
+    buffer_list(out->all, sizeof out->all, item);
+}
+
+void machine_list_interfaces(struct machine_interfaces *out)
+{
+    struct ifaddrs *cards = NULL;
+
+    *out = (struct machine_interfaces){.all = ""};
+    if (getifaddrs(&cards))
+        cards = NULL;
+    for (struct ifaddrs *card = cards; card; card = card->ifa_next)
+        if (card->ifa_addr && card->ifa_addr->sa_family == AF_INET && card->ifa_netmask &&
+            (card->ifa_flags & (IFF_UP | IFF_LOOPBACK)) == IFF_UP)
+            put_interface(card, out);
+    if (cards)
+        freeifaddrs(cards);
+    if (!*out->all)
+        strcpy(out->all, "no network interface");
+}
+
+void machine_put_network_advice(struct strbuf *out)
+{
+    const char *ranks = getenv("OMPI_COMM_WORLD_SIZE"),
+               *here = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+    const char *chosen = getenv("OMPI_MCA_btl_tcp_if_include");
+    struct machine_interfaces interfaces;
+
+    if (!getenv("PMIX_RANK") || (ranks && here && !strcmp(ranks, here)))
+        return;
+    machine_list_interfaces(&interfaces);
+    strbuf_printf(out, "this host has %s", interfaces.all);
+    if (chosen)
+        strbuf_printf(out, ", and MPI uses those of btl_tcp_if_include=%s", chosen);
+    else if (*interfaces.network)
+        strbuf_printf(out,
+                      "; 'mpirun --mca btl_tcp_if_include %s' uses this network alone (all hosts "
+                      "must be in it)",
+                      interfaces.network);
+    if (*interfaces.inside && !chosen)
+        strbuf_printf(out,
+                      ", or '--mca btl_tcp_if_exclude lo%s' leaves out what may have the same "
+                      "address on every host",
+                      interfaces.inside);
 }

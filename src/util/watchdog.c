@@ -185,8 +185,8 @@ static void end_process(const struct watchdog_options *o, const char *text)
         o->lost(o->context, text);
     fprintf(stderr,
             "poseidon %s: lost: %s. %s is stopped, cut off, still at work, or waits for one that "
-            "is; or large messages are lost: compare the MTU of hosts and switches. The run ends "
-            "with status %d%s%s\n",
+            "is; or messages are lost: compare the MTU of hosts and switches, and their interfaces "
+            "(poseidon doctor). The run ends with status %d%s%s\n",
             o->command, text,
             *watchdog.missing ? "It" : "The rank that does not report this itself", o->status,
             o->advice ? "; " : "", o->advice ? o->advice : "");

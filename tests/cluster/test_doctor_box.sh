@@ -2,7 +2,7 @@
 # Faults of a network that poseidon doctor names, and sound networks that it leaves in peace, on hosts in a box. One case
 # at a time: what is measured is measured beside little else.
 #
-#     test_doctor_box.sh [CASE...]      sound slow_of_3 slow_of_6 loss black_hole stopped mtu two_switches; all of them
+#     test_doctor_box.sh [CASE...]      sound slow_of_3 slow_of_6 loss black_hole stopped mtu two_switches one_address others_address; all of them
 # shellcheck disable=SC2016,SC2317 # names of commands stand in backquotes; cases are called by their names
 set -u
 here=$(cd "$(dirname "$0")" && pwd) || exit 1
@@ -12,11 +12,12 @@ here=$(cd "$(dirname "$0")" && pwd) || exit 1
 if [ "${1:-}" != inside ]; then
     "$here/box.sh" --check || exit
     status=0
-    [ $# -gt 0 ] || set -- sound slow_of_3 slow_of_6 loss black_hole stopped mtu two_switches
+    [ $# -gt 0 ] || set -- sound slow_of_3 slow_of_6 loss black_hole stopped mtu two_switches one_address others_address
     for name; do
         hosts=3
         [ "$name" != slow_of_6 ] || hosts=6
         [ "$name" != two_switches ] || hosts=4
+        [ "$name" != one_address ] || hosts=2
         timeout 300 "$here/box.sh" --hosts=$hosts --rate=100mbit -- "$here/test_doctor_box.sh" inside "$name" || status=1
     done
     exit $status
@@ -35,17 +36,18 @@ now() {
     cut -d . -f 1 /proc/uptime
 }
 
-# examine STATUS NUMBER: of lines that name something wrong
+# examine STATUS NUMBER [OPTION...]: of lines that name something wrong; mpirun's options
 examine() {
-    ranks=$(echo "$BOX_HOSTS" | wc -w) began=$(now)
-    timeout 250 mpirun -np "$ranks" "$POSEIDON" doctor >log 2>errors </dev/null
+    expected=$1 wrong=$2 ranks=$(echo "$BOX_HOSTS" | wc -w) began=$(now)
+    shift 2
+    timeout 250 mpirun "$@" -np "$ranks" unshare -m sh -c 'mount -t sysfs none /sys && exec "$@"' sh "$POSEIDON" doctor >log 2>errors </dev/null
     status=$?
     took=$(($(now) - began))
-    [ "$status" -eq "$1" ] || fail "status $status, expected $1"
-    [ "$(grep -c '^WRONG' log)" -eq "$2" ] || fail "$(grep -c '^WRONG' log) things are wrong, expected $2"
-    [ "$2" -eq 0 ] || [ "$(tail -n 1 log)" = "$2 problem$([ "$2" -eq 1 ] || echo s) to fix before training, shown above" ] ||
+    [ "$status" -eq "$expected" ] || fail "status $status, expected $expected"
+    [ "$(grep -c '^WRONG' log)" -eq "$wrong" ] || fail "$(grep -c '^WRONG' log) things are wrong, expected $wrong"
+    [ "$wrong" -eq 0 ] || [ "$(tail -n 1 log)" = "$wrong problem$([ "$wrong" -eq 1 ] || echo s) to fix before training, shown above" ] ||
         fail 'the verdict is not the last line'
-    [ "$1$2" -ne 0 ] || [ "$(tail -n 1 log)" = 'nothing is wrong here' ] || fail 'it is not said that nothing is wrong'
+    [ "$expected$wrong" -ne 0 ] || [ "$(tail -n 1 log)" = 'nothing is wrong here' ] || fail 'it is not said that nothing is wrong'
 }
 
 says() { # FILE REGEX
@@ -152,6 +154,38 @@ two_switches() {
     ip link del "$BOX_NAME-x"
     ip link del "$BOX_NAME-b"
     fault='a narrow link between two switches: noted by `doctor`'
+}
+
+# Docker's bridge has one address on every host, and MPI sends there what is for another host
+bridge() { # HOST...
+    unset OMPI_MCA_btl_tcp_if_include
+    for i; do
+        { ip -n "$BOX_NAME-$i" link add docker0 type bridge && ip -n "$BOX_NAME-$i" addr add 172.17.0.1/16 dev docker0 &&
+            ip -n "$BOX_NAME-$i" link set docker0 up; } || fail "host $i gets no bridge"
+    done
+}
+
+one_address() {
+    bridge 1 2
+    examine 1 0
+    advice="this host has e0 ${BOX_NET%.0/24}.1/24.*docker0 172.17.0.1/16.*; 'mpirun --mca btl_tcp_if_include $BOX_NET' uses this network alone \(all hosts must be in it\), or '--mca btl_tcp_if_exclude lo,docker0' leaves out"
+    says log "^interfaces  $advice"
+    says errors "^poseidon doctor: rank 0 on n1 had no answer within 30 s from rank 1: .*, or messages do not arrive: $advice"
+    [ "$took" -lt 60 ] || fail "it took $took s"
+    lasted=$took
+    examine 0 0 --mca btl_tcp_if_include "$BOX_NET"
+    examine 0 0 --mca btl_tcp_if_exclude lo,docker0
+    took=$lasted
+    fault='one address of a bridge on two hosts: `doctor` names interfaces and the options of `mpirun`'
+}
+
+others_address() {
+    bridge 2 3
+    examine 1 0
+    says log "^interfaces  this host has e0 ${BOX_NET%.0/24}.1/24.*; 'mpirun --mca btl_tcp_if_include $BOX_NET' uses this network alone"
+    says errors '^poseidon doctor: rank 0 on n1 has waited 40 s .*look at its host, and at the interfaces shown first'
+    [ "$took" -lt 90 ] || fail "it took $took s"
+    fault='one address of a bridge on two other hosts: `doctor` points to the interfaces, and ends'
 }
 
 fault=''

@@ -396,7 +396,7 @@ int case_choose(struct engine_case *c, struct engine *engine, enum op_kind kind,
     int (*chosen)(struct engine_case *);
 
     start(c, engine, kind, seed, coarse);
-    chosen = choose[kind] ? choose[kind] : case_chooser_more(kind);
+    chosen = choose[kind] ? choose[kind] : case_chooser_move_loss(kind);
     if (!chosen)
         return error_set("there are no cases of %s", op_kind_name(kind));
     if (chosen(c))

@@ -26,8 +26,8 @@ struct engine_case {
 int case_draw(struct engine_case *c, int low, int high);
 /* Maybe gives bottom i, if it has four axes, another layout. */
 int case_lay_out(struct engine_case *c, int i);
-/* What chooses a case of that kind, of those in engine_cases_more.c; NULL: none. */
-int (*case_chooser_more(enum op_kind kind))(struct engine_case *);
+/* What chooses a case of that kind, of those in engine_cases_move_loss.c; NULL: none. */
+int (*case_chooser_move_loss(enum op_kind kind))(struct engine_case *);
 
 /* Chooses a case and fills the reference's inputs; nothing is created on the engine yet, but a
  * bottom may have been given a layout. The case must not move in memory. coarse: values that

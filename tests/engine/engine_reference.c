@@ -580,7 +580,7 @@ static void reference_run(struct reference *r, bool backward)
         eltwise(r, backward);
         break;
     default:
-        reference_run_more(r, backward);
+        reference_run_move_loss(r, backward);
         break;
     }
 }

@@ -26,7 +26,7 @@ int64_t reference_pixel(const struct conv_args *a, const struct shape *image,
 int64_t reference_pixels(const struct shape *shape);
 int64_t reference_taps(const struct conv_args *a, const struct shape *image);
 
-/* Those in engine_reference_more.c; false: not one of them. Gradients must be 0 before. */
-bool reference_run_more(struct reference *r, bool backward);
+/* Those in engine_reference_move_loss.c; false: not one of them. Gradients must be 0 before. */
+bool reference_run_move_loss(struct reference *r, bool backward);
 
 #endif

@@ -29,6 +29,10 @@ name='keep_running.sh: slots of the file'
 plays 'begin 0'
 keep --hosts=2 -- --solver=a
 same "$name" "$(printf '%s' "<-np><3><--host><n1:2,n2:1><$program><train><--solver=a><--run=keep><--resume>" | flat)" "$(flat <calls | sed 's/~$//')"
+name="keep_running.sh: hosts are asked by LAUNCH's options"
+plays 'begin 0'
+NEEDS=--allow-run-as-root LAUNCH='mpirun --allow-run-as-root --mca plm rsh' keep --hosts=2 --wait=1 -- --solver=a
+same "$name" "$(printf '%s' "<--allow-run-as-root><--mca><plm><rsh><-np><3><--host><n1:2,n2:1><$program><train><--solver=a><--run=keep><--resume>" | flat)" "$(flat <calls | sed 's/~$//')"
 name='keep_running.sh: who does not answer, and why'
 plays
 DEAD='n1 n3' REASON='ssh: Could not resolve hostname: Name or service not known' keep --wait=12 -- --batch=32

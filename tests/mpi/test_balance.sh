@@ -91,7 +91,7 @@ done
 paste -d ' ' fake-1.loss fake-3.loss | awk '{ if (($1 - $2) ^ 2 > 1e-9 * $1 ^ 2) bad = 1 } END { exit bad || NR < 8 }' ||
     fail "made-up data: $(paste -d ' ' fake-1.loss fake-3.loss)"
 
-# By speed: a rank that is ten times as slow has the smaller share. The run keeps its shares when it is resumed there, and then
+# By speed: a rank that is thirty times as slow has the smaller share. The run keeps its shares when it is resumed there, and then
 # ends in the bits of one that was given them; on other ranks they are dealt anew.
 shares() { tr -d ' \n' <"$1" | sed 's/.*"samples_by_worker":\[\([^]]*\)\].*/\1/'; }
 # slowed NAME RANKS OPTION...: rank 1 is slow while the file `slow` is there

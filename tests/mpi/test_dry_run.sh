@@ -163,6 +163,46 @@ else
     echo 'left out: a machine with little memory (needs the right to mount)'
 fi
 
+# Limits of a process and of a job: a dry run and a training refuse a net before they allocate it, and name what is free.
+cat >limited.prototxt <<END
+layer { name: 'data' type: 'DummyData' top: 'data' include { phase: TRAIN }
+  dummy_data_param { shape { dim: [1, 1] } } }
+layer { name: 'data' type: 'DummyData' top: 'data' include { phase: TEST }
+  dummy_data_param { shape { dim: [3000, 1] } } }
+layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' inner_product_param { num_output: 480000 } }
+layer { name: 'loss' type: 'Reduction' bottom: 'ip' top: 'loss' loss_weight: 1 }
+END
+echo "net: 'limited.prototxt' base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 test_iter: 1 test_interval: 1
+snapshot_after_train: false" >limited.solver
+# limited MIB SHELL-COMMAND: the command sets that limit
+limited() {
+    for how in --dry-run --force; do
+        name="$2, $how"
+        sh -c "$2"' && exec "$@"' sh "$POSEIDON" train --solver=limited.solver --threads=1 $how >dry.out 2>dry.err </dev/null
+        status=$?
+        [ $status -eq 1 ] || fail "$name: status $status: $(tail -n 3 dry.err)"
+        refuses "the net's blobs need [0-9.]+ MiB at batch 3000, and [0-9.]+ MiB are free: about batch [0-9]+ would fit: nothing was allocated"
+        free=$(sed -n 's/.* and \([0-9]*\)[0-9.]* MiB are free.*/\1/p' dry.err)
+        [ "${free:-0}" -gt 50 ] && [ "${free:-0}" -lt "$1" ] || fail "$name: $free MiB are free of $1"
+    done
+}
+if sanitized; then
+    echo 'left out: limits of a process (the sanitizer takes terabytes of addresses)'
+else
+    limited 4000 'ulimit -v 4096000'
+fi
+group=/sys/fs/cgroup/memory$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)/poseidon-$$ file=memory.limit_in_bytes
+[ -d "${group%/*}" ] || group=/sys/fs/cgroup/poseidon-$$ file=memory.max
+if mkdir "$group" 2>/dev/null && echo 900M >"$group/$file"; then
+    mkdir "$group/step" # of the job: its own limit is none
+    limited 900 "echo \$\$ >$group/step/cgroup.procs"
+    left=100 # tries: the kernel lets go of a process after its end is known
+    until rmdir "$group/step" 2>/dev/null || [ $((left -= 1)) -eq 0 ]; do sleep 0.05; done
+else
+    echo 'left out: limits of a job (needs the right to make a control group of memory)'
+fi
+[ ! -d "$group" ] || rmdir "$group"
+
 # nets that fit no machine end with a verdict, and take none of its memory: 400 layers of 8 GB, or of as much input
 giant() { # SIDE BATCH OUTPUTS [WEIGHT]: all layers share a weight of that name
     for i in $(seq 400); do

@@ -32,25 +32,26 @@ lost() {
 # in shared memory, and by messages
 for how in auto off; do
     start 3 stopped.log --stall-timeout=10s --hierarchy=$how
-    await 'Iteration 20 ' && sleep 3 && kill -STOP "$(cat pid.2)"
+    await 'Iteration 60 ' && kill -STOP "$(cat pid.2)" # behind the snapshot of iteration 50
     await 'rank 2 on [^ ]* silent for [0-9]* s'
     grep -q 'silent for [0-9]* s, .*; ranks 0, 1 wait for it' stopped.log || fail "$how: who waits is not said: $(grep silent stopped.log)"
     lost "SIGSTOP for ever, $how" 2 ' ([^)]*); ranks 0, 1 wait for it'
-    [ "$(ls run_iter_*.solverstate.h5 2>/dev/null | wc -l)" -gt 0 ] || echo 'no snapshot was due before'
+    [ -f run_iter_50.solverstate.h5 ] || fail "$how: the snapshot before is not there: $(ls)"
 done
 
 start 3 zero.log --stall-timeout=10s --hierarchy=off
-await 'Iteration 20 ' && sleep 3 && kill -STOP "$(cat pid.0)"
+await 'Iteration 60 ' && kill -STOP "$(cat pid.0)"
 lost 'rank 0 stopped for ever' 0 ''
 
 # What rank 0 has gathered and could not write yet is still saved: the folder is there again before the end.
 make_solver away.prototxt 'max_iter: 1000000' 'display: 10' 'snapshot: 50' "snapshot_prefix: \"$work/away/run\""
 mkdir away
 begin 3 away.log --solver=away.prototxt --stall-timeout=10s
-await 'Iteration 20 ' && mv away hidden && await 'The snapshot of iteration [0-9]* could not be written' && sleep 3 && kill -STOP "$(cat pid.2)"
+await 'Iteration 20 ' && mv away hidden && await 'The snapshot of iteration [0-9]* could not be written'
+at=$(sed -n 's/.*The snapshot of iteration \([0-9]*\) could not be written.*/\1/p' away.log | head -n 1)
+await "Iteration $((at + 20)) " && kill -STOP "$(cat pid.2)"
 await 'rank 2 on [^ ]* silent for [0-9]* s' && mv hidden away
 lost 'a snapshot that waits for its folder' 2 ''
-at=$(sed -n 's/.*The snapshot of iteration \([0-9]*\) could not be written.*/\1/p' away.log | head -n 1)
 newest=$(find away -name 'run_iter_*.solverstate.h5' | sed 's/.*iter_\([0-9]*\).*/\1/' | sort -n | tail -n 1)
 [ "${newest:-0}" -ge "${at:-1}" ] || fail "the snapshot of iteration $at is lost: $(ls away)"
 

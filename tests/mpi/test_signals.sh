@@ -104,7 +104,7 @@ esac
 make_solver test.prototxt 'max_iter: 1000000' 'display: 10' 'test_interval: 20' 'test_iter: 1000000' \
     'test_initialization: false' "snapshot_prefix: \"$work/run\""
 begin 2 test.log --solver=test.prototxt
-await 'Iteration 20, Testing' && sleep 0.3 && kill -USR1 "$(pgrep -P $launcher)"
+await 'Iteration 20, Testing' && kill -USR1 "$(pgrep -P $launcher)"
 stopped 'SIGUSR1 in a test' 1
 [ "$(count 'Test interrupted')" = 1 ] || fail "'Test interrupted.' is not said once"
 

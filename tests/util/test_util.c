@@ -5,7 +5,6 @@
 #include "util/file.h"
 #include "util/json.h"
 #include "util/log.h"
-#include "util/machine.h"
 #include "util/median.h"
 #include "util/owner.h"
 #include "util/sha256.h"
@@ -512,31 +511,6 @@ START_TEST(owner_of_too_much_names_what_it_was_for)
 END_TEST
 
 /* What the kernel writes of an x86, an Arm, and of one without names. */
-START_TEST(processors_have_names)
-{
-    static const struct {
-        const char *file, *words;
-    } cases[] = {
-        {"processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 1\n"
-         "model name\t: AMD EPYC 7B13\nstepping\t: 0\n\nprocessor\t: 1\nmodel\t\t: 9\n",
-         "AMD EPYC 7B13 (25, 1)"},
-        {"processor\t: 0\nBogoMIPS\t: 243.75\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n",
-         "processor of 0x41, part 0xd40"},
-        {"processor\t: 0\nhart\t: 0\n", ""}};
-    char path[128], words[MACHINE_PROCESSOR_WORDS];
-
-    snprintf(path, sizeof path, "%s/cpuinfo", folder);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        FILE *out = fopen(path, "w");
-        ck_assert(out && fputs(cases[i].file, out) >= 0 && fclose(out) == 0);
-        machine_processor(path, words);
-        ck_assert_str_eq(words, cases[i].words);
-    }
-    machine_processor("/no/such/file", words);
-    ck_assert_str_eq(words, "");
-}
-END_TEST
-
 SUITE_IN(folder, "util")
 {
     TCase *tcase = suite_case(suite, "util");
@@ -562,5 +536,4 @@ SUITE_IN(folder, "util")
     tcase_add_test(tcase, median_is_in_the_middle_or_on_either_side_of_it);
     tcase_add_test(tcase, owner_frees_the_latest_first);
     tcase_add_test(tcase, owner_of_too_much_names_what_it_was_for);
-    tcase_add_test(tcase, processors_have_names);
 }

@@ -1,4 +1,4 @@
-/* Cases of the operators behind the first dozen. */
+/* Cases of the operators that move, weigh or reduce values, and of all losses but softmax. */
 #include "tests/engine/engine_cases.h"
 
 static void draw_dims(struct engine_case *c, int naxes, int most, int64_t *dims)
@@ -400,7 +400,7 @@ static int choose_infogain_loss(struct engine_case *c)
     return 0;
 }
 
-int (*case_chooser_more(enum op_kind kind))(struct engine_case *)
+int (*case_chooser_move_loss(enum op_kind kind))(struct engine_case *)
 {
     static int (*const choose[OP_KINDS])(struct engine_case *) = {
         [OP_PRELU] = choose_prelu,

@@ -1,5 +1,5 @@
-/* The definitions of the operators behind the first dozen. Those that only move values, or weigh
- * them, are a list of what goes where: backward is the same list the other way. */
+/* The definitions of the operators that move, weigh or reduce values, and of all losses but
+ * softmax. A move is a list of what goes where: backward is the same list the other way. */
 #include "tests/engine/engine_reference.h"
 
 #include <float.h>
@@ -536,7 +536,7 @@ static void nothing(struct reference *r, bool backward)
     (void)backward;
 }
 
-bool reference_run_more(struct reference *r, bool backward)
+bool reference_run_move_loss(struct reference *r, bool backward)
 {
     static void (*const run[OP_KINDS])(struct reference *, bool) = {
         [OP_PRELU] = prelu,
