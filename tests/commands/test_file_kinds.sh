@@ -61,10 +61,6 @@ gz:a gzip archive: unpack it with gunzip
 page:a page of HTML
 empty:an empty file
 END
-mkdir mnist
-for name in train-images-idx3-ubyte train-labels-idx1-ubyte data_batch_1.bin; do cp lfs mnist/$name; done
-refuses '*train-images-idx3-ubyte: expected data, found a Git LFS pointer*' convert mnist mnist o.h5
-refuses '*data_batch_1.bin: expected data, found a Git LFS pointer*' convert cifar10 mnist/data_batch_1.bin o.h5
 
 # mean images
 printf '\223NUMPY\001\000v\000{}' >mean.npy

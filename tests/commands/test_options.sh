@@ -103,8 +103,6 @@ refuses '*--gzip=3: expected 0 to 9, and HDF5*' convert images . x_lmdb --gzip=3
 printf 'a.png 0\n' >list.txt
 refuses '*--seed has no effect without --shuffle*' convert images list.txt x.h5 --seed=3
 refuses '*--shuffle=maybe: expected false or true*' convert images list.txt x.h5 --shuffle=maybe
-: >train-images-idx3-ubyte
-refuses '*--split is for folders*' convert mnist train-images-idx3-ubyte x.h5 --split=test
 
 # --help
 for command in train test time summary plan convert 'convert images' 'convert weights' mean classify extract export upgrade doctor \
