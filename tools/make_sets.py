@@ -5,23 +5,17 @@ Writes a published data set as DST.h5 for Data and HDF5Data layers: `data`, uint
 `label`, int32 N. A first reading checks every record, a second one writes them in pieces, so a set may be larger than memory.
 """
 import argparse
-import contextlib
 import gzip
-import io
 import os
-import signal
-import sys
 import zlib
+
+from tool_files import Refused, check_output, run, write_hdf5
 
 PIECE = 1 << 20  # bytes read, or written, at a time
 KINDS = ((b"version https://git-lfs", "a Git LFS pointer: 'git lfs pull' fetches the file"), (b"<!DOCTYPE", "an HTML page"),
          (b"<html", "an HTML page"), (b"\x89HDF", "an HDF5 file: Data layers read it as it is"), (b"PK\3\4", "a zip archive: unpack it"),
          (b"\xfd7zXZ", "an xz file: unpack it"), (b"BZh", "a bzip2 file: unpack it"))
 IMAGES, LABELS = 0x803, 0x801
-
-
-class Refused(Exception):
-    """What is wrong with the input, for one line."""
 
 
 class Stream:
@@ -35,15 +29,12 @@ class Stream:
             raise Refused(f"{self.path} is a folder; expected a file")
         if not os.path.isfile(self.path) and os.path.exists(self.path):
             raise Refused(f"{self.path} is not a regular file")
-        self.file = open(self.path, "rb")
-        begin = self.file.read(16)
-        self.file.seek(0)
+        with open(self.path, "rb") as file:
+            begin = file.read(16)
         for magic, kind in KINDS:
             if begin.lower().startswith(magic.lower()[:16]):
                 raise Refused(f"{self.path}: expected data, found {kind}")
-        if begin[:2] == b"\x1f\x8b":
-            self.file.close()
-            self.file = gzip.open(self.path)
+        self.file = gzip.open(self.path) if begin[:2] == b"\x1f\x8b" else open(self.path, "rb")
         return self
 
     def __exit__(self, *_):
@@ -99,29 +90,6 @@ def idx_sizes(stream, magic):
     if max(sizes[1:], default=0) > 65536:
         raise Refused(f"{stream.path}: images of {sizes[1]} x {sizes[2]} at offset 8; expected at most 65536 x 65536")
     return sizes
-
-
-class Output(io.FileIO):
-    """A file whose first failed write is kept in `error`. HDF5 crashes at its end where a write fails."""
-    error = None
-
-    def write(self, data):
-        try:
-            return super().write(data)
-        except OSError as error:
-            self.error = self.error or error
-            return len(data)
-
-    def truncate(self, size=None):
-        try:
-            return super().truncate(size)
-        except OSError as error:
-            self.error = self.error or error
-            return size
-
-    def check(self):
-        if self.error:
-            raise self.error
 
 
 class Mnist:
@@ -261,7 +229,6 @@ def survey(reader):
 
 def write(reader, path, source, arguments):
     """The whole set under a temporary name, which becomes `path` at the end."""
-    import h5py
     import numpy as np
     counts, colour = survey(reader)
     count, pad = int(counts.sum()), arguments.pad
@@ -269,44 +236,22 @@ def write(reader, path, source, arguments):
     shape = (channels, height + 2 * pad, width + 2 * pad)
     step = max(1, PIECE // int(np.prod(shape)))
     packed = {"compression": "gzip", "compression_opts": arguments.gzip, "chunks": (min(step, count), *shape)} if arguments.gzip else {}
-    temporary = f"{path}.{os.getpid()}.tmp"
-    try:
-        with Output(temporary, "x+") as output:
-            with h5py.File(output, "w") as file:
-                images = file.create_dataset("data", (count, *shape), "u1", **packed)
-                marks = file.create_dataset("label", (count,), "<i4")
-                file.attrs["source"] = source
-                if reader.names:
-                    file.attrs["classes"] = reader.names
-                done = 0
-                for data, labels in reader.pieces():
-                    block = np.empty((len(data), *shape), np.uint8)
-                    block[:] = colour[:, None, None]
-                    block[:, :, pad:pad + height, pad:pad + width] = data.reshape(-1, *reader.shape)
-                    images[done:done + len(data)] = block
-                    marks[done:done + len(data)] = labels
-                    done += len(data)
-                    output.check()
-            output.check()
-            os.fsync(output.fileno())
-        os.replace(temporary, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+    with write_hdf5(path) as (file, check):
+        images = file.create_dataset("data", (count, *shape), "u1", **packed)
+        marks = file.create_dataset("label", (count,), "<i4")
+        file.attrs["source"] = source
+        if reader.names:
+            file.attrs["classes"] = reader.names
+        done = 0
+        for data, labels in reader.pieces():
+            block = np.empty((len(data), *shape), np.uint8)
+            block[:] = colour[:, None, None]
+            block[:, :, pad:pad + height, pad:pad + width] = data.reshape(-1, *reader.shape)
+            images[done:done + len(data)] = block
+            marks[done:done + len(data)] = labels
+            done += len(data)
+            check()
     return counts, shape
-
-
-def check_output(path, sources, force):
-    if os.path.isdir(path):
-        raise Refused(f"{path} is a folder")
-    if not path.endswith(".h5"):
-        raise Refused(f"'{path}': expected a name that ends in .h5")
-    if not os.path.isdir(os.path.dirname(path) or "."):
-        raise Refused(f"{os.path.dirname(path)}: No such file or directory")
-    if any(os.path.exists(source) and os.path.exists(path) and os.path.samefile(source, path) for source in sources):
-        raise Refused(f"{path} is one of the inputs")
-    if os.path.exists(path) and not force:
-        raise Refused(f"{path} exists already; --force replaces it")
 
 
 def number(low, high):
@@ -348,24 +293,12 @@ def parse_arguments():
 
 def main():
     arguments = parse_arguments()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        import h5py  # noqa: F401
-    except ImportError as error:
-        sys.exit(f"make_sets.py: {error.name} is missing: 'pip install {error.name}', or Debian's python3-{error.name}")
-    try:
-        check_output(arguments.output, arguments.source, arguments.force)
-        reader = {"mnist": Mnist, "cifar10": Cifar10}[arguments.kind](arguments.source, arguments.split, arguments.classes)
-        counts, shape = write(reader, arguments.output, arguments.source[0], arguments)
-    except Refused as error:
-        sys.exit(f"make_sets.py: {error}")
-    except OSError as error:
-        sys.exit(f"make_sets.py: {error.filename or arguments.output}: {os.strerror(error.errno) if error.errno else error}")
-    except KeyboardInterrupt:
-        sys.exit("make_sets.py: interrupted; nothing was written")
+    check_output(arguments.output, (".h5",), arguments.source, arguments.force)
+    reader = {"mnist": Mnist, "cifar10": Cifar10}[arguments.kind](arguments.source, arguments.split, arguments.classes)
+    counts, shape = write(reader, arguments.output, arguments.source[0], arguments)
     each = ", ".join(f"{reader.names[k] if reader.names else f'{k}:'} {n}" for k, n in enumerate(counts))
     print(f"{arguments.output}: {counts.sum()} records of {'x'.join(map(str, shape))}; per class: {each}")
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -35,8 +35,6 @@ while IFS=: read -r file what; do
     echo "$file 0" >images.txt
     refuses "*w.caffemodel: expected a binary model (.caffemodel), $found*" test --model=net.prototxt --weights=w.caffemodel
     refuses "*w.caffemodel.h5: expected a binary model (.caffemodel), $found*" test --model=net.prototxt --weights=w.caffemodel.h5
-    cp $file w.safetensors
-    refuses "*w.safetensors: expected a safetensors file, $found*" convert weights w.safetensors o.caffemodel
     refuses "*s.solverstate: expected a solver state (.solverstate), $found*" train --solver=solver.prototxt --snapshot=s.solverstate
     if [ -s $file ]; then # an empty text is a message without fields, as for protoc
         refuses "*n.prototxt: expected text, $found*" summary --model=n.prototxt

@@ -391,7 +391,7 @@ class MakeSets(unittest.TestCase):
     def test_a_missing_module_is_one_line(self):
         self.put_idx()
         self.put("none/h5py.py", b"raise ImportError('no module', name='h5py')")
-        self.bad("mnist", self.dir, self.path("x.h5"), says=["h5py is missing: 'pip install h5py'"],
+        self.bad("mnist", self.dir, self.path("x.h5"), says=["h5py is missing: pip install h5py"],
                  env={**os.environ, "PYTHONPATH": self.path("none")})
 
 
