@@ -58,7 +58,7 @@ cores|N|385|src/train/cores.*
 doctor, device_query|c|1289|src/commands/{command_doctor,command_device_query,doctor*}.*
 options, help, suggestions|N|1656|src/commands/{foreign_options,options*,output_guard}.* src/util/{choice,option,suggest,units}.*
 train, main|H|1200|src/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
-test, time, classify, extract, summary|N|2457|src/commands/{command_classify,command_extract,command_summary,command_test,command_time,data_pace,model,scaling}.*
+test, time, classify, extract, summary|N|2457|src/commands/{command_classify,command_extract,command_summary,command_test,command_time,data_pace,model}.*
 util, the rest|H|3547|src/util/{alloc,build_info,clock,error,file,file_kind,finite,h5,json,log,machine,median,owner,path,progress,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
 '
 
