@@ -44,8 +44,8 @@ void snapshot_close(struct snapshot_source *source);
 /* Moves the source's owner to the caller, who frees it by snapshot_owner_free. */
 struct snapshot_owner snapshot_take_owner(struct snapshot_source *source);
 
-/* One text of struct snapshot_owner and its name in files: an attribute in HDF5, a field's number in
- * Caffe's binary form. A model has the first SNAPSHOT_MODEL_TEXTS texts. */
+/* One text of struct snapshot_owner and its name in files: an attribute in HDF5, a field's number
+ * in Caffe's binary form. A model has the first SNAPSHOT_MODEL_TEXTS texts. */
 struct snapshot_text {
     const char *name;
     uint32_t field;
@@ -88,9 +88,6 @@ void checksum_line(const void *bytes, size_t length, char line[CHECKSUM_BYTES + 
 /* checksum.c: fails if a file differs from its checksum. A file without one (Caffe's) passes, and a
  * file that cannot be read, since its reader reports the reason. */
 int checksum_check(const char *path);
-
-/* Writes floats as little-endian bytes. */
-void snapshot_store_floats(unsigned char *bytes, const float *values, size_t count);
 
 /* The index of the layer of that name, of several the first with parameters; -1: none. */
 int snapshot_find_layer(const struct snapshot_layer *layers, int nlayers, const char *name);
