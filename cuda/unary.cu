@@ -20,7 +20,7 @@ static DEVICE float unary_power(float base, float c)
 
 static DEVICE float unary_value(const struct kernel_unary *u, float x)
 {
-    switch (u->function) {
+    switch ((enum unary_function)u->function) {
     case UNARY_ABS:
         return fabsf(x);
     case UNARY_BNLL:
@@ -45,9 +45,8 @@ static DEVICE float unary_value(const struct kernel_unary *u, float x)
         return tanhf(x);
     case UNARY_THRESHOLD:
         return x > u->a ? 1 : x != x ? x : 0;
-    default:
-        return x;
     }
+    return x;
 }
 
 /* v: y for the functions whose derivative it tells, else x. */
@@ -55,7 +54,7 @@ static DEVICE float unary_slope(const struct kernel_unary *u, float v)
 {
     float e, s;
 
-    switch (u->function) {
+    switch ((enum unary_function)u->function) {
     case UNARY_ABS:
         return (float)((v > 0) - (v < 0));
     case UNARY_BNLL:
@@ -82,9 +81,10 @@ static DEVICE float unary_slope(const struct kernel_unary *u, float v)
         return u->a * v * s + s * (1 - u->a * v * s);
     case UNARY_TANH:
         return 1 - v * v;
-    default:
-        return 0;
+    case UNARY_THRESHOLD:
+        break;
     }
+    return 0;
 }
 
 template <typename T> KERNEL void unary(struct kernel_unary u, const T *x, T *y, size_t n)

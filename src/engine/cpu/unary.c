@@ -154,7 +154,12 @@ CPU_KERNEL static void unary_backward_top_piece(const struct unary_args *args, c
         MAP(v * (1 - v));
     case UNARY_TANH:
         MAP(1 - v * v);
-    default:
+    case UNARY_ABS: /* op_check keeps these out of place */
+    case UNARY_BNLL:
+    case UNARY_CLIP:
+    case UNARY_LOG:
+    case UNARY_SWISH:
+    case UNARY_THRESHOLD:
         break;
     }
 }
