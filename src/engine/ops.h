@@ -217,6 +217,10 @@ struct scale_args {
     X(CLIP, "Clip", false)       /* min(max(x, a), b); derivative 1 where a <= x <= b, else 0 */ \
     X(ELU, "ELU", args->a >= 0)  /* x > 0 ? x : a (e^x - 1); derivative 1, else a e^x = y + a */ \
     X(EXP, "Exp", true)          /* e^(a x + b); derivative a y */                               \
+    X(GELU, "GELU", false)       /* x F(x); derivative F(x) + x F'(x); F is the normal           \
+                                    distribution, (1 + erf(x / sqrt 2)) / 2, where a is 0, else  \
+                                    (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2: Hendrycks   \
+                                    and Gimpel, "Gaussian Error Linear Units", 2016 */           \
     X(LOG, "Log", false)         /* c ln(a x + b); derivative c a / (a x + b) */                 \
     X(POWER, "Power", args->c == 1) /* (a x + b)^c, 1 where c is 0;                              \
                                     derivative c a (a x + b)^(c - 1), 0 where c or a is 0 */     \

@@ -64,6 +64,9 @@ static int unary_setup(struct layer *layer)
         return 0;
     case UNARY_EXP:
         return unary_read_exp(LAYER_PARAM(layer, exp_param, ExpParameter, EXP_PARAMETER), args);
+    case UNARY_GELU:
+        args->a = p->gelu_param && p->gelu_param->approximate;
+        return 0;
     case UNARY_LOG:
         return unary_read_log(LAYER_PARAM(layer, log_param, LogParameter, LOG_PARAMETER), args);
     case UNARY_POWER:
@@ -114,6 +117,7 @@ UNARY(layer_bnll, "BNLL", .wants_own_top = layer_always);
 UNARY(layer_clip, "Clip", .wants_own_top = layer_always);
 UNARY(layer_elu, "ELU", .wants_own_top = unary_elu_wants_own_top, .keeps_top_in_place = true);
 UNARY(layer_exp, "Exp", .keeps_top_in_place = true);
+UNARY(layer_gelu, "GELU", .wants_own_top = layer_always);
 UNARY(layer_log, "Log", .wants_own_top = layer_always);
 UNARY(layer_power, "Power", .wants_own_top = unary_power_wants_own_top);
 UNARY(layer_relu6, "ReLU6", .keeps_top_in_place = true);
