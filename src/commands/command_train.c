@@ -119,17 +119,6 @@ static int open_rank_log(const char *prefix, int rank, FILE **out)
     return *out ? 0 : -1;
 }
 
-/* From the snapshot of the trainer that has ended, with the shares of the batch that stand there.
- */
-static int go_on(struct trainer_options *o, struct log *log, struct trainer **trainer)
-{
-    trainer_destroy(*trainer);
-    o->resume = RESUME_OWN;
-    o->weights = o->snapshot = NULL;
-    o->deals++;
-    return trainer_create(MPI_COMM_WORLD, o, log, trainer);
-}
-
 int command_train(int argc, char **argv)
 {
     struct train_request request;
@@ -169,13 +158,9 @@ int command_train(int argc, char **argv)
     if (!status && options->dry_run)
         status = dry_run(trainer, rank);
     trains = !status && !options->dry_run && !trainer_is_finished(trainer);
-    while (trains) {
+    if (trains) {
         status = trainer_run(trainer);
         in_flight = status != 0;
-        if (status || !trainer_deals_again(trainer))
-            break;
-        status = go_on(&request.options, &log, &trainer);
-        trains = !status;
     }
     if (trains && !status)
         status = error_agree(MPI_COMM_WORLD, rank == 0 ? report(trainer, options) : 0);

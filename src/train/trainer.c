@@ -66,7 +66,7 @@ static int make_nets(struct trainer *t)
 static int create_nets(struct trainer *t)
 {
     t->ranks = (struct op_ranks){.sum = sum_over_workers, .context = t};
-    t->job.shares.saved = t->run.saved_plan;
+    t->job.shares.saved = t->job.options->exchange.measure ? NULL : t->run.saved_plan;
     return error_status(job_keep_batch(&t->job, t->run.global_batch) || job_cut_grains(&t->job) ||
                         result_open_trace(&t->job, &t->output.trace) || make_nets(t));
 }
@@ -255,8 +255,7 @@ static int set_up(struct trainer *t)
     watchdog_step("building the nets");
     if (compute_open_engine_all(&t->compute, &t->job, &t->setup->places) ||
         error_agree(world, check_limits(t)) || form_all(t) ||
-        compute_build_all(&t->compute, &t->job, t->setup->memory_limit) ||
-        balance_find_room_all(&t->job, &t->compute))
+        compute_build_all(&t->compute, &t->job, t->setup->memory_limit))
         return -1;
     watchdog_step("measuring the network and choosing schemes");
     if (net_exchange_plan_all(&t->net_exchange, &t->exchange))

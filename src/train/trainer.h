@@ -65,19 +65,16 @@ struct trainer_options {
     struct exchange_options exchange; /* how ranks bring their gradients together */
     enum ps_update ps_update;         /* where servers apply the solver */
 
-    int batch;            /* > 0: samples per rank and pass, replaces the training data's */
-    int global_batch;     /* > 0: samples per iteration over all workers; not together with batch */
-    bool reproducible;    /* the same bits at any number of ranks */
-    int grain;            /* then: samples of a grain; 0: the batch over REPRODUCIBLE_GRAINS */
-    const char *balance;  /* how the batch is dealt to workers: parts with commas, such as "3,3,1";
-                             "": by their speed; NULL: evenly. Not with what leaves workers out */
-    bool balance_once;    /* by their speed at the start alone */
-    double balance_pause; /* else: seconds that pass before shares are dealt again */
-    int deals;            /* how often they were in this process */
-    bool shuffle;         /* the training data have a new order in each epoch */
-    bool sync_bn;         /* BatchNorm by the mean and variance of all workers' batches */
-    int max_iter;         /* > 0: iterations, replaces the solver's */
-    double epochs;        /* > 0: likewise in passes over the training data; not with max_iter */
+    int batch;           /* > 0: samples per rank and pass, replaces the training data's */
+    int global_batch;    /* > 0: samples per iteration over all workers; not together with batch */
+    bool reproducible;   /* the same bits at any number of ranks */
+    int grain;           /* then: samples of a grain; 0: the batch over REPRODUCIBLE_GRAINS */
+    const char *balance; /* how the batch is dealt to workers: parts with commas, such as "3,3,1";
+                            "": by their speed; NULL: evenly. Not with what leaves workers out */
+    bool shuffle;        /* the training data have a new order in each epoch */
+    bool sync_bn;        /* BatchNorm by the mean and variance of all workers' batches */
+    int max_iter;        /* > 0: iterations, replaces the solver's */
+    double epochs;       /* > 0: likewise in passes over the training data; not with max_iter */
     const char *snapshot_prefix; /* replaces the solver's */
     long long seed;              /* >= 0: replaces the solver's */
     int stop_after; /* > 0: training ends after this number of tests without a better score */
@@ -130,10 +127,6 @@ enum {
     TRAINER_LOST = EXCHANGE_LOST, /* a rank was lost: start again, perhaps without its host */
     TRAINER_INTERRUPTED = 130     /* stopped early without one */
 };
-
-/* Whether trainer_run, which succeeded, ended for new shares of the batch: its snapshot has them,
- * and a trainer with `resume` goes on. */
-bool trainer_deals_again(const struct trainer *trainer);
 
 /* One of these, after trainer_run succeeded. */
 int trainer_exit_status(const struct trainer *trainer);
