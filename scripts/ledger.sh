@@ -16,7 +16,7 @@ net definition: rules, stages, overrides|H|763|src/spec/{netdef,netstate,overrid
 .caffemodel reader|H|1058|src/spec/{modelfile,proto,stored_blob}.*
 old forms V0 and V1, upgrade|N|693|src/spec/upgrade*.* src/commands/command_upgrade.c
 engine seam: operators, checks, rules, codecs|H|4205|src/engine/{codec,engine,engine_internal,group,half,host,host_engine,image_plane,kernel,normal,op_check*,op_size,ops,owned,roofline,rule,tensor,vector}.*
---reproducible: one order of sums|H|697|src/engine/{exact_sum,tree_sum}.* src/train/{grains,processors}.*
+--reproducible: one order of sums|H|697|src/engine/{exact_sum,tree_sum}.* src/train/grains.*
 CPU engine|H|9221|src/engine/cpu/*
 replay engine, profiles|H|611|src/engine/replay/*
 CUDA engine|H|9655|cuda/*

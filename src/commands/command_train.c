@@ -63,7 +63,7 @@ static int check_outputs(const struct trainer_options *o, bool force)
     char *net;
     int status;
 
-    if (o->tensorboard && !force && o->resume == RESUME_OFF && curves_check_folder(o->tensorboard))
+    if (o->tensorboard && !force && !o->resume && curves_check_folder(o->tensorboard))
         return -1;
     if (!o->summary && !o->trace && !o->log && !o->csv)
         return 0;
@@ -71,7 +71,7 @@ static int check_outputs(const struct trainer_options *o, bool force)
         return -1;
     const char *const inputs[] = {o->solver,   net,        o->weights,
                                   o->snapshot, o->profile, o->exchange.cluster_file};
-    status = output_check_all(4, outputs, force || o->resume != RESUME_OFF, 6, inputs);
+    status = output_check_all(4, outputs, force || o->resume, 6, inputs);
     free(net);
     return status;
 }

@@ -28,7 +28,7 @@ static int settle_fake_data(struct train_request *r)
 {
     struct trainer_options *o = &r->options;
     const struct given keeps[] = {{"snapshot", o->snapshot != NULL},
-                                  {"resume", o->resume != RESUME_OFF},
+                                  {"resume", o->resume},
                                   {"run", o->run != NULL},
                                   {"snapshot-prefix", o->snapshot_prefix != NULL},
                                   {"snapshot-every", o->snapshot_every > 0},

@@ -33,18 +33,6 @@ static int parse_trace(const char *option, const char *text, void *target)
     return 0;
 }
 
-static int parse_resume(const char *option, const char *text, void *target)
-{
-    int found = choice_find(resume_words, text);
-
-    if (found < 0)
-        return error_set("%s=%s: expected %s or %s=any; --snapshot=FILE resumes from one "
-                         "snapshot",
-                         option, text, option, option);
-    *(enum resume *)target = (enum resume)found;
-    return 0;
-}
-
 static int parse_phase(const char *option, const char *text, void *target)
 {
     (void)target;
@@ -67,10 +55,8 @@ static void add_training(struct train_request *r, struct option_rows *rows)
          "start from these weights, by layer name (comma list)", .engines = "cpu cuda"},
         {"snapshot", OPTION_TEXT, &o->snapshot, "FILE", "resume from this .solverstate.h5",
          .engines = "cpu cuda"},
-        {"resume", OPTION_WORD, &o->resume, "any",
-         "resume from this run's newest snapshot, if there is one; any: from the newest of any "
-         "run",
-         resume_words, parse_resume, .engines = "cpu cuda"},
+        {"resume", OPTION_FLAG, &o->resume, NULL,
+         "resume from this run's newest snapshot, if there is one", .engines = "cpu cuda"},
         {"run", OPTION_TEXT, &o->run, "NAME", "the run's name, for --resume (default: a new one)",
          .engines = "cpu cuda"},
         {"set", OPTION_LIST, &r->settings, "FIELD=VALUE",

@@ -52,7 +52,6 @@ struct job {
                              grains: samples of the workers before this one, and of all */
     uint64_t seed;
     uint64_t records; /* of the training data; 0: not known */
-    char *processors; /* rank 0 with --reproducible: the kinds that the bits are of. Owned */
 };
 
 /* Nothing is computed, or on made-up data: no data, tests, snapshots. */

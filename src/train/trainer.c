@@ -8,7 +8,6 @@
 #include "train/agree_job.h"
 #include "train/balance.h"
 #include "train/dry_run.h"
-#include "train/processors.h"
 #include "util/agree.h"
 #include "util/alloc.h"
 #include "util/watchdog.h"
@@ -34,8 +33,7 @@ struct setup {
 
 static int find_hosts_all(struct trainer *t)
 {
-    if (topology_create(t->job.world, &t->job.topology) || job_find_threads_all(&t->job) ||
-        processors_find_all(&t->job))
+    if (topology_create(t->job.world, &t->job.topology) || job_find_threads_all(&t->job))
         return -1;
     watchdog_hosts(&t->job.topology);
     return 0;
@@ -135,12 +133,11 @@ static int read_state(struct trainer *t)
     if (o->snapshot && o->weights)
         return error_set("--snapshot and --weights: give a snapshot to resume training or "
                          "weights to finetune but not both");
-    if (o->resume != RESUME_OFF || o->snapshot) {
+    if (o->resume || o->snapshot) {
         if (ALLOC(t->setup->history, elems + 1, "history"))
             return -1;
     }
-    if (o->resume != RESUME_OFF &&
-        run_resume(&t->run, t->setup->history, &start->at, &start->resumed))
+    if (o->resume && run_resume(&t->run, t->setup->history, &start->at, &start->resumed))
         return -1;
     if (!start->resumed && o->snapshot) {
         if (run_take_state(&t->run, o->snapshot, t->setup->history, &start->at))

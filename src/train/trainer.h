@@ -16,14 +16,6 @@
 #include "util/log.h"
 #include "util/strbuf.h"
 
-/* Whether to go on from the newest state under the solver's snapshot_prefix that can be read,
- * instead of `weights` and `snapshot`. */
-enum resume {
-    RESUME_OFF,
-    RESUME_OWN, /* if it is this run's; where the run has none, from the beginning */
-    RESUME_ANY  /* whosever it is */
-};
-
 /* Grains of an iteration, where their size is not given. */
 enum { REPRODUCIBLE_GRAINS = 8 };
 
@@ -40,7 +32,8 @@ struct trainer_options {
     struct spec_overrides overrides; /* of the solver's fields */
     const char *weights;             /* paths of weight files, a comma list */
     const char *snapshot;            /* path of the solver state to resume from */
-    enum resume resume;
+    bool resume;     /* from the run's newest state under the solver's snapshot_prefix that can be
+                        read, if there is one, instead of `weights` and `snapshot` */
     const char *run; /* the run's name; NULL: one of its own, or the resumed run's */
     enum signal_effect signals[SIGNALS]; /* per signal: what it does */
     struct deadline deadline;            /* until when training may last; rank 0's counts */
@@ -89,10 +82,9 @@ struct trainer_options {
     bool dry_run; /* nothing is to be trained: trainer_dry_run follows, not trainer_run */
 };
 
-/* The words of options, by enum ps_update ("auto", "host", "device") and enum resume ("off", "own",
- * "any"); ended by NULL, as util/choice.h has it. */
+/* The words of an option, by enum ps_update ("auto", "host", "device"); ended by NULL, as
+ * util/choice.h has it. */
 extern const char *const ps_update_words[];
-extern const char *const resume_words[];
 
 /* "stop" (0), "skip" or "skip,N" into the int `target`; fails with what is possible. */
 int on_nan_parse(const char *option, const char *text, void *target);

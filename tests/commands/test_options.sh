@@ -87,7 +87,7 @@ refuses '*--on-signal=TERM=stop,: expected signals*' train --solver=solver.proto
 refuses '*"halt" was specified: --on-signal expects none, snapshot or stop*' train --solver=solver.prototxt --on-signal=TERM=halt
 refuses '*--trace=,1-2 names no file*' train --solver=solver.prototxt --trace=,1-2
 refuses '*--trace: iterations must be given as A-B*' train --solver=solver.prototxt --trace=t.json,2-1
-refuses '*--resume=x.solverstate: expected --resume or --resume=any; --snapshot=FILE resumes from one snapshot' \
+refuses '*--resume is a flag: give it alone, or =true or =false' \
     train --solver=solver.prototxt --resume=x.solverstate
 train '*' --trace=a,b.json,1-2
 [ -s a,b.json ] || fail 'a comma in the name of a trace'

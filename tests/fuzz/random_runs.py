@@ -152,7 +152,7 @@ def option_values(case):
     return {
         'weights': (usual, before + 'caffemodel' + ending),
         'snapshot': (usual, before + 'solverstate' + ending),
-        'resume': (usual, pick([None, 'any'])),
+        'resume': (usual, None),
         'run': (usual, 'name'),
         'set': (usual, pick(['base_lr=0.001', 'average_loss=3', 'clip_gradients=2', 'iter_size=2', 'no_such_field=1', 'snapshot=3', 'local_lr_auto=true', 'no_bias_decay=true', 'average_decay=0.9'])),
         'batch': (usual, pick([1, 3, 4, 7])),
