@@ -67,7 +67,6 @@ extract --model=net.prototxt --weights=$weights --blobs=ip,conv disk/x.h5
 extract --model=net.prototxt --weights=$weights --blobs=ip --databases=disk/x_lmdb
 convert weights $weights disk/x.caffemodel
 convert weights $weights disk/x.caffemodel.h5
-convert weights $weights disk/x.safetensors
 upgrade net.prototxt disk/x.prototxt
 export --model=net.prototxt --weights=$weights disk/x.onnx
 time --model=net.prototxt --iterations=1 --profile=disk/x.csv

@@ -169,7 +169,7 @@ struct error_case {
 static const struct error_case error_cases[] = {
     {X "layer { name: 'l' type: 'Relu' bottom: 'x' top: 'y' }",
      "test.prototxt:2: layer 'l' (Relu): unknown layer type: Relu; did you mean ReLU? (the nearest "
-     "names are ReLU, ELU and PReLU; "},
+     "names are ReLU, ELU and GELU; "},
     {X "layer { name: 'roi' type: 'Python' bottom: 'x' top: 'y' }",
      "layer 'roi' (Python): layer type Python is not supported: it needs Caffe's Python layers"},
     {X "layer { name: 'l' type: 'ReLU' top: 'y' }", "takes 1 bottom, not 0"},
