@@ -59,8 +59,6 @@ convert images photos disk/x.h5
 convert images photos disk/x_lmdb
 convert images photos disk/x_lmdb --encoded
 convert images photos disk/x.h5 --split=0.5
-convert images photos other.h5 --mean=disk/mean.h5
-convert images photos other.h5 --mean=disk/mean.binaryproto
 mean set.h5 disk/mean.h5
 mean set.h5 disk/mean.binaryproto
 extract --model=net.prototxt --weights=$weights --blobs=ip,conv disk/x.h5

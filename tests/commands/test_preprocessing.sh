@@ -21,7 +21,8 @@ for c, name in enumerate(['ash', 'birch', 'cedar']):
             f.write(b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', w, h, 8, 2, 0, 0, 0)) +
                     chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b''))
 PY
-works '*12 images of 3x16x18 of 3 classes*' convert images photos trees.h5 --no-shuffle --resize=18x16 --mean=mean.h5
+works '*12 images of 3x16x18 of 3 classes*' convert images photos trees.h5 --no-shuffle --resize=18x16
+works '*mean.h5: the mean of 12 images*' mean trees.h5 mean.h5
 "$POSEIDON" --version | grep -q LMDB && works '*12 images*' convert images photos trees_lmdb --no-shuffle --resize=18x16
 for class in 0/ash 1/birch 2/cedar; do
     for k in 0 1 2 3; do echo "photos/${class#*/}/$k.png ${class%/*}"; done
