@@ -8,9 +8,9 @@
 # sanitizers in build-asan, or with the thread sanitizer in build-tsan. POSEIDON_DATA names the folder
 # of larger data sets; tests that need them skip without it.
 #
-# Where no more than five tests failed, these run once more, one at a time: one that passes then counts as
-# passed, and the end names it with what it said at first. At the end come the ten slowest tests and the
-# sum of all. The last line is "N passed, N failed, N skipped"; the exit status is 0 when none failed.
+# A test that fails once has failed: nothing runs again. At the end come what each capability costs in lines
+# and the ten slowest tests. The last line is "N passed, N failed, N skipped"; the exit status is 0 when
+# none failed.
 set -eu
 cd "$(dirname "$0")"
 . ./scripts/setup.sh
@@ -83,27 +83,11 @@ fi
 results() {
     find "$folder" -name '*.trs' -exec grep -l "^:test-result: $1" {} + | sort
 }
-# say_failed WHEN: the last words of those that failed
-say_failed() {
-    for trs in $(results "$failures"); do
-        log=${trs%.trs}.log
-        printf '\n==== %s failed%s; the end of its log:\n' "${log#"$folder"/}" "$1"
-        tail -n 100 "$log"
-    done
-}
 failures='\(FAIL\|ERROR\|XPASS\)'
-first=$(results "$failures")
-again=
-if [ "$target" = check ] && [ -n "$first" ] && [ "$(echo "$first" | wc -l)" -le 5 ]; then
-    say_failed ' the first time'
-    status=0
-    make -s -C "$folder" recheck || status=$?
-    again=$(echo "$first" | grep -vxF "$(results "$failures")" || true)
-fi
-say_failed ''
-for trs in $again; do
+for trs in $(results "$failures"); do
     log=${trs%.trs}.log
-    printf 'passed only when it ran again, by itself: %s\n' "${log#"$folder"/}"
+    printf '\n==== %s failed; the end of its log:\n' "${log#"$folder"/}"
+    tail -n 100 "$log"
 done
 for trs in $(results SKIP); do
     log=${trs%.trs}.log
@@ -113,6 +97,8 @@ done
 count() {
     find "$folder" -name '*.trs' -exec cat {} + | grep -c "^:test-result: $1" || true
 }
+printf '\n'
+[ "$target" != check ] || sh scripts/ledger.sh || true
 printf '\nthe slowest tests: seconds, of which computing on all cores\n'
 find "$folder" -name '*.trs' -exec awk -v prefix="$folder/" '
     $1 == ":duration:" { name = FILENAME; sub(prefix, "", name); sub(/\.trs$/, "", name)

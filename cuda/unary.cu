@@ -8,6 +8,20 @@ static DEVICE float unary_logistic(float x)
     return 1 / (1 + expf(-x));
 }
 
+/* F of UNARY_GELU. */
+static DEVICE float unary_normal(const struct kernel_unary *u, float x)
+{
+    return u->a == 0 ? 0.5f * erfcf(-0.707106781f * x)
+                     : unary_logistic(1.595769122f * x * (1 + 0.044715f * x * x));
+}
+
+static DEVICE float unary_normal_slope(const struct kernel_unary *u, float x)
+{
+    return u->a == 0
+               ? 0.398942280f * expf(-0.5f * x * x)
+               : unary_normal(u, x) * unary_normal(u, -x) * 1.595769122f * (1 + 0.134145f * x * x);
+}
+
 /* 1 where c is 0, whatever the base. */
 static DEVICE float unary_power(float base, float c)
 {
@@ -20,7 +34,7 @@ static DEVICE float unary_power(float base, float c)
 
 static DEVICE float unary_value(const struct kernel_unary *u, float x)
 {
-    switch (u->function) {
+    switch ((enum unary_function)u->function) {
     case UNARY_ABS:
         return fabsf(x);
     case UNARY_BNLL:
@@ -31,6 +45,8 @@ static DEVICE float unary_value(const struct kernel_unary *u, float x)
         return x > 0 ? x : u->a * expm1f(x);
     case UNARY_EXP:
         return expf(u->a * x + u->b);
+    case UNARY_GELU:
+        return x * unary_normal(u, x);
     case UNARY_LOG:
         return u->c * logf(u->a * x + u->b);
     case UNARY_POWER:
@@ -45,9 +61,8 @@ static DEVICE float unary_value(const struct kernel_unary *u, float x)
         return tanhf(x);
     case UNARY_THRESHOLD:
         return x > u->a ? 1 : x != x ? x : 0;
-    default:
-        return x;
     }
+    return x;
 }
 
 /* v: y for the functions whose derivative it tells, else x. */
@@ -55,7 +70,7 @@ static DEVICE float unary_slope(const struct kernel_unary *u, float v)
 {
     float e, s;
 
-    switch (u->function) {
+    switch ((enum unary_function)u->function) {
     case UNARY_ABS:
         return (float)((v > 0) - (v < 0));
     case UNARY_BNLL:
@@ -67,6 +82,8 @@ static DEVICE float unary_slope(const struct kernel_unary *u, float v)
         return v > 0 ? 1 : u->a >= 0 ? v + u->a : u->a * expf(v);
     case UNARY_EXP:
         return u->a * v;
+    case UNARY_GELU:
+        return unary_normal(u, v) + v * unary_normal_slope(u, v);
     case UNARY_LOG:
         return u->c * u->a / (u->a * v + u->b);
     case UNARY_POWER:
@@ -82,9 +99,10 @@ static DEVICE float unary_slope(const struct kernel_unary *u, float v)
         return u->a * v * s + s * (1 - u->a * v * s);
     case UNARY_TANH:
         return 1 - v * v;
-    default:
-        return 0;
+    case UNARY_THRESHOLD:
+        break;
     }
+    return 0;
 }
 
 template <typename T> KERNEL void unary(struct kernel_unary u, const T *x, T *y, size_t n)

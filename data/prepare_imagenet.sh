@@ -93,11 +93,10 @@ convert() {
     fi
 }
 
-mean=$out/mean.h5
-! $lmdb || mean=$out/mean.binaryproto
-if $lmdb && [ -z "$size" ]; then # photographs of many sizes have no mean image
-    convert "$out/train.txt" "$out/images/train" train --shuffle "$@"
-else
-    convert "$out/train.txt" "$out/images/train" train --shuffle --mean="$mean" "$@"
+convert "$out/train.txt" "$out/images/train" train --shuffle "$@"
+if ! $lmdb; then
+    "$program" mean "$out/train.h5" "$out/mean.h5" --force
+elif [ -n "$size" ]; then # photographs of many sizes have no mean image
+    "$program" mean "$out/train_lmdb" "$out/mean.binaryproto" --force
 fi
 $train_only || convert "$out/val.txt" "$out/images/val" val "$@"

@@ -97,20 +97,6 @@ AS_IF([test -z "$PROTOC_C"],
       [POSEIDON_MISSING([protobuf-c], [its compiler protoc-c is not in PATH],
                         [protobuf-c-compiler], [protobuf-c], [name it with PROTOC_C=])])])
 
-AC_DEFUN([POSEIDON_ZLIB],
-[PKG_CHECK_MODULES([ZLIB], [zlib], [],
-[ZLIB_CFLAGS=
-ZLIB_LIBS=-lz])
-AC_MSG_CHECKING([for zlib])
-POSEIDON_TRY_LINK([$ZLIB_CFLAGS], [$ZLIB_LIBS], [@%:@include <zlib.h>],
-                  [return gzopen("x", "rb") != 0;])
-AC_MSG_RESULT([$poseidon_linked])
-AS_IF([test "$poseidon_linked" = no],
-      [POSEIDON_MISSING([zlib], [it could not be linked], [zlib1g-dev], [zlib],
-                        [set ZLIB_CFLAGS and ZLIB_LIBS])])
-POSEIDON_HEADER_VERSION([poseidon_zlib_version], [$ZLIB_CFLAGS], [@%:@include <zlib.h>],
-                        [ZLIB_VERSION])])
-
 # POSEIDON_SYSTEM: threads and the mathematical library, wherever this system keeps them.
 AC_DEFUN([POSEIDON_SYSTEM],
 [PTHREAD_CFLAGS=

@@ -22,7 +22,6 @@ AS_IF([test "$silent" != yes], [cat <<_POSEIDON_EOF
   HDF5          $poseidon_hdf5_version, from $poseidon_hdf5_where
   oneDNN        $poseidon_dnnl_version, from $poseidon_dnnl_where
   protobuf-c    $poseidon_protobuf_c_version, $PROTOC_C
-  zlib          $poseidon_zlib_version
   LMDB          $poseidon_lmdb_found
   LevelDB       $poseidon_leveldb_found
   JPEG          $poseidon_jpeg_found

@@ -29,7 +29,7 @@ words() {
         esac
     done
 }
-kinds=$("$poseidon" convert --help | sed -n '1,/^$/s/.*poseidon convert \([a-z0-9]*\) .*/\1/p' | tr '\n' ' ')
+kinds=$("$poseidon" convert --help | sed -n 's/^usage: poseidon convert \([a-z]*\) .*/\1/p' | tr '\n' ' ')
 listed=$(echo "$commands" | grep -vx help; printf 'convert images\nconvert weights')
 
 cat <<END

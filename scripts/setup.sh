@@ -25,8 +25,7 @@ openmpi-bin openmpi
 libhdf5-dev hdf5
 libdnnl-dev onednn
 protobuf-c-compiler protobuf-c
-libprotobuf-c-dev protobuf-c
-zlib1g-dev zlib'
+libprotobuf-c-dev protobuf-c'
 
 # Formats of input that are left out where their library is not there.
 setup_formats='
@@ -92,7 +91,6 @@ setup_has() {
         ;;
     protobuf-c-compiler) command -v "${PROTOC_C:-protoc-c}" ;;
     libprotobuf-c-dev) setup_header protobuf-c/protobuf-c.h libprotobuf-c ;;
-    zlib1g-dev) setup_header zlib.h zlib ;;
     liblmdb-dev) setup_header lmdb.h lmdb ;;
     libleveldb-dev) setup_header leveldb/c.h ;;
     libjpeg-dev) setup_header jpeglib.h libjpeg ;;

@@ -36,7 +36,6 @@ class Poseidon(AutotoolsPackage):
     # version 3 would do, without Winograd's algorithm
     depends_on("onednn@2.6:2")
     depends_on("protobuf-c")
-    depends_on("zlib-api")
     depends_on("lmdb", when="+lmdb")
     depends_on("leveldb", when="+leveldb")
     depends_on("libjpeg-turbo", when="+images")

@@ -27,7 +27,7 @@
 
 struct request {
     char *source, *out; /* borrowed from argv */
-    const char *mean, *root, *classes;
+    const char *root, *classes;
     int backend, encode_type; /* of their words; -1: not given */
     int shuffle;              /* -1: not given, and then folders are */
     bool turn, gray, encoded, check_size, skip_bad, force, json;
@@ -138,8 +138,6 @@ static int request_parse(struct request *r, int argc, char **argv)
         {"root", OPTION_TEXT, &r->root, "DIR", "folder of LIST's paths (that of LIST)"},
         {"classes", OPTION_TEXT, &r->classes, "FILE",
          "label DIR's folders as the classes of FILE: another set, or a name on every line"},
-        {"mean", OPTION_TEXT, &r->mean, "FILE",
-         "also write the mean image; HDF5, or .binaryproto by its name"},
         {"gzip", OPTION_INT, &r->gzip, "LEVEL", "HDF5: compress, 1..9 (0: none)"},
         {"threads", OPTION_THREADS, &r->threads, "N", "threads that decode (the number of cores)"},
         {"force", OPTION_FLAG, &r->force, NULL, "replace what exists"},
@@ -195,13 +193,11 @@ static int outputs_check(struct conversion *c)
         c->out[i] = r->split > 0 ? split_name(r->out, parts[i]) : strdup(r->out);
         if (!c->out[i])
             return error_memory(strlen(r->out), "a path");
-        if (r->mean && strcmp(r->mean, c->out[i]) == 0)
-            return error_set("--mean=%s: the same file as the output", r->mean);
         if (r->lmdb ? output_check_lmdb(r, c->out[i])
                     : output_check(c->out[i], r->force, 1, (const char *const *)&r->source))
             return -1;
     }
-    return r->mean ? output_check(r->mean, r->force, 1, (const char *const *)&r->source) : 0;
+    return 0;
 }
 
 /* Where the paths begin: --root, the folder given, or the list's folder where the first image is
@@ -354,14 +350,14 @@ static int check_shape(struct conversion *c, uint64_t number, const struct recor
         c->odd++;
         return 0;
     }
-    *fits = r->lmdb && !r->mean;
+    *fits = r->lmdb;
     c->varies = true;
     return *fits ? 0
-                 : error_set("%s: shape %s, but the first image has %s, and %s is of one size; "
-                             "--resize=256x256 makes them alike. Nothing was written",
+                 : error_set("%s: shape %s, but the first image has %s, and what an HDF5 file "
+                             "holds is of one size; --resize=256x256 makes them alike. Nothing was "
+                             "written",
                              list_path(&c->list, number), shape_text(&record->shape).text,
-                             shape_text(&c->shape).text,
-                             r->mean ? "a mean image" : "what an HDF5 file holds");
+                             shape_text(&c->shape).text);
 }
 
 static int image_write(void *context, uint64_t job, const struct streamed *image)
@@ -420,13 +416,11 @@ static void summary_print(const struct conversion *c)
 
 static int summary_json(const struct conversion *c)
 {
-    const struct request *r = c->request;
     struct json json = {.depth = 0};
 
     json_object_begin(&json);
     json_put_string(&json, "file", c->out[0]);
     json_put_string(&json, "test_file", c->out[1]);
-    json_put_string(&json, "mean_file", r->mean);
     json_put_uint(&json, "records", c->outputs.count[0]);
     json_put_uint(&json, "test_records", c->outputs.count[1]);
     json_put_ints(&json, "shape", c->varies ? 0 : 3, c->shape.dim);
@@ -469,7 +463,6 @@ static int conversion_open(struct conversion *c)
         return error_memory(strlen(r->source), "a path");
     c->rng = rng_make(r->seed < 0 ? 1 : (uint64_t)r->seed, RNG_SHUFFLE, 0, 0);
     c->started = clock_seconds();
-    c->outputs.mean = r->mean;
     o.nclasses = c->list.classes.count;
     o.class_name = c->list.classes.name;
     signals_hold();

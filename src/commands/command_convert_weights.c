@@ -36,17 +36,14 @@ int command_convert_weights(int argc, char **argv)
     const struct command_line line = {
         .command = "convert",
         .synopsis = "weights IN OUT [--force]",
-        .example = "  poseidon convert weights net.caffemodel net.safetensors",
+        .example = "  poseidon convert weights net.caffemodel net.caffemodel.h5",
         OPTION_ROWS(options),
         .least_words = 2,
         .max_words = 2,
         .expected = "expected two files, IN and OUT",
-        .about = "Writes a model's weights in the form that OUT's ending names: .caffemodel or "
-                 ".caffemodel.h5 (Caffe's), or .safetensors (for PyTorch and others). In the last "
-                 "one a layer's parameters are LAYER.weight and LAYER.bias, or LAYER.0, LAYER.1 "
-                 "and so on if it has more than two (BatchNorm: mean, variance, their weight); "
-                 "values stay the same to the bit. The net's definition, if IN has it, the run's "
-                 "name, the names of classes and what images go through are kept as metadata.",
+        .about = "Writes a model's weights in the form that OUT's ending names, .caffemodel or "
+                 ".caffemodel.h5. Values stay the same to the bit. The net's definition, if IN has "
+                 "it, the run's name, the names of classes and what images go through are kept.",
     };
 
     int status = options_parse(&line, argc, argv, NULL);

@@ -5,7 +5,6 @@
 #include "commands/model.h"
 #include "commands/options_rows.h"
 #include "commands/output_guard.h"
-#include "commands/scaling.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +23,6 @@ struct timing {
     struct model_options model_options;
     const char *profile;
     struct computing computing;
-    struct thread_counts counts;
-    struct scaling scaling;
     int iterations;
     bool json, force, data;
     struct data_pace pace;
@@ -68,12 +65,6 @@ static int parse(struct timing *t, int argc, char **argv)
 
     if (status)
         return status;
-    if (t->counts.n && strcmp(t->computing.engine, "cpu"))
-        return error_set("--threads=LIST compares threads of the CPU; --engine=%s computes without",
-                         t->computing.engine);
-    if (t->counts.n && t->profile)
-        return error_set("--profile is of one number of threads, and --threads gives %d",
-                         t->counts.n);
     return t->profile ? output_check(t->profile, t->force, 1, &t->model_options.model) : 0;
 }
 
@@ -222,8 +213,6 @@ static void print_log(struct timing *t)
         t->roofline.flops * 1e-9, t->roofline.bandwidth * 1e-9, floor * 1e3,
         floor > 0 ? whole / floor : 0, whole < floor ? " Much of it is in cache." : "");
     LOG_INFO(&t->log, "Total Time: %g ms.%s", t->total * 1e3, assumed);
-    if (t->scaling.n)
-        scaling_print(&t->scaling, net, &t->log);
     if (t->data)
         data_pace_print(&t->pace, images_per_second(t), &t->log);
     LOG_INFO(&t->log, "*** Benchmark ends ***");
@@ -325,7 +314,6 @@ static int print_json(struct timing *t)
     json_put_double(&json, "bandwidth_gbytes_per_second", t->roofline.bandwidth * 1e-9);
     json_put_double(&json, "floor_ms", floor * 1e3);
     json_put_double(&json, "times_floor", floor > 0 ? t->total / t->iterations / floor : 0);
-    scaling_json(&t->scaling, -1, &json);
     if (t->data)
         data_pace_json(&t->pace, images_per_second(t), &json);
     json_put_array(&json, "layers");
@@ -339,7 +327,6 @@ static int print_json(struct timing *t)
         layer_describe(&net->layers[i], &t->model.engine, words);
         json_put_string(&json, "algorithm", words);
         json_put_string(&json, "does_the_work_of", done_by(&net->layers[i], words, sizeof words));
-        scaling_json(&t->scaling, i, &json);
         json_pass(t, i, OP_FORWARD, &json);
         if (net->train)
             json_pass(t, i, OP_BACKWARD, &json);
@@ -418,79 +405,32 @@ static int run_passes(struct timing *t, const struct run *run)
     return 0;
 }
 
-/* A net of its own for each number of threads, since plans and memory follow from it; the last one
- * stays. */
-static int open_net(struct timing *t, bool first)
+static int measure(struct timing *t)
 {
+    struct run run = {.seed = 1};
     size_t n;
 
-    model_close(&t->model);
     if (model_open(&t->model_options, &t->model))
         return -1;
-    if (first && t->model.notices && *t->model.notices)
+    if (t->model.notices && *t->model.notices)
         LOG_INFO(&t->log, "%.*s", (int)(strlen(t->model.notices) - 1), t->model.notices);
-    if (first && t->data &&
-        data_pace_measure(&t->model, &t->model_options, t->computing.engine, &t->pace))
+    if (t->data && data_pace_measure(&t->model, &t->model_options, t->computing.engine, &t->pace))
         return -1;
     if (model_build(&t->model, t->computing.engine, &t->computing.options, 1))
         return -1;
     n = (size_t)t->model.net->nlayers + 1;
-    t->total = 0;
-    free(t->forward);
-    free(t->backward);
-    t->forward = t->backward = NULL;
-    return ALLOC(t->forward, n, "timings") || ALLOC(t->backward, n, "timings") ? -1 : 0;
-}
-
-/* The means of what was just timed. */
-static int keep_times(struct timing *t)
-{
-    struct scaling_times *times = &t->scaling.times[t->scaling.n++];
-    const size_t n = (size_t)t->model.net->nlayers + 1;
-
-    *times = (struct scaling_times){.threads = t->computing.options.threads,
-                                    .total = t->total / t->iterations};
-    if (ALLOC(times->forward, n, "timings") || ALLOC(times->backward, n, "timings"))
+    if (ALLOC(t->forward, n, "timings") || ALLOC(t->backward, n, "timings"))
         return -1;
-    for (size_t i = 0; i < n; i++) {
-        times->forward[i] = t->forward[i] / t->iterations;
-        times->backward[i] = t->backward[i] / t->iterations;
-    }
-    return 0;
-}
-
-static int measure_net(struct timing *t, bool first, bool last)
-{
-    struct run run = {.seed = 1};
-
-    if (open_net(t, first))
-        return -1;
-    if (last)
-        print_memory(t);
-    if (last && roofline_measure(&t->model.engine, &t->roofline))
+    print_memory(t);
+    if (roofline_measure(&t->model.engine, &t->roofline))
         return -1;
     LOG_INFO(&t->log, "Performing Forward");
     if (prepare(t, &run))
         return -1;
     LOG_INFO(&t->log, "*** Benchmark begins ***");
     LOG_INFO(&t->log, "Testing for %s.", units_count(t->iterations, "iteration").text);
-    if (run_passes(t, &run))
+    if (run_passes(t, &run) || roofline_measure(&t->model.engine, &t->roofline))
         return -1;
-    return last ? roofline_measure(&t->model.engine, &t->roofline) : 0;
-}
-
-static int measure(struct timing *t)
-{
-    const int n = t->counts.n ? t->counts.n : 1;
-
-    for (int i = 0; i < n; i++) {
-        if (t->counts.n) {
-            t->computing.options.threads = t->counts.of[i];
-            LOG_INFO(&t->log, "With %s:", units_count(t->counts.of[i], "thread").text);
-        }
-        if (measure_net(t, i == 0, i == n - 1) || (t->counts.n && keep_times(t)))
-            return -1;
-    }
     print_log(t);
     if (t->profile && write_profile(t))
         return -1;
@@ -500,10 +440,7 @@ static int measure(struct timing *t)
 int command_time(int argc, char **argv)
 {
     struct timing t = {.model_options = {.phase = "TRAIN", .look_only = true}, .iterations = 50};
-    int status;
-
-    t.computing.counts = &t.counts;
-    status = parse(&t, argc, argv);
+    int status = parse(&t, argc, argv);
 
     if (status)
         return status;
@@ -511,7 +448,6 @@ int command_time(int argc, char **argv)
     status = measure(&t);
     free(t.forward);
     free(t.backward);
-    scaling_free(&t.scaling);
     model_close(&t.model);
     return status;
 }

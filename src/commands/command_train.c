@@ -63,7 +63,7 @@ static int check_outputs(const struct trainer_options *o, bool force)
     char *net;
     int status;
 
-    if (o->tensorboard && !force && o->resume == RESUME_OFF && curves_check_folder(o->tensorboard))
+    if (o->tensorboard && !force && !o->resume && curves_check_folder(o->tensorboard))
         return -1;
     if (!o->summary && !o->trace && !o->log && !o->csv)
         return 0;
@@ -71,7 +71,7 @@ static int check_outputs(const struct trainer_options *o, bool force)
         return -1;
     const char *const inputs[] = {o->solver,   net,        o->weights,
                                   o->snapshot, o->profile, o->exchange.cluster_file};
-    status = output_check_all(4, outputs, force || o->resume != RESUME_OFF, 6, inputs);
+    status = output_check_all(4, outputs, force || o->resume, 6, inputs);
     free(net);
     return status;
 }
@@ -119,17 +119,6 @@ static int open_rank_log(const char *prefix, int rank, FILE **out)
     return *out ? 0 : -1;
 }
 
-/* From the snapshot of the trainer that has ended, with the shares of the batch that stand there.
- */
-static int go_on(struct trainer_options *o, struct log *log, struct trainer **trainer)
-{
-    trainer_destroy(*trainer);
-    o->resume = RESUME_OWN;
-    o->weights = o->snapshot = NULL;
-    o->deals++;
-    return trainer_create(MPI_COMM_WORLD, o, log, trainer);
-}
-
 int command_train(int argc, char **argv)
 {
     struct train_request request;
@@ -169,13 +158,9 @@ int command_train(int argc, char **argv)
     if (!status && options->dry_run)
         status = dry_run(trainer, rank);
     trains = !status && !options->dry_run && !trainer_is_finished(trainer);
-    while (trains) {
+    if (trains) {
         status = trainer_run(trainer);
         in_flight = status != 0;
-        if (status || !trainer_deals_again(trainer))
-            break;
-        status = go_on(&request.options, &log, &trainer);
-        trains = !status;
     }
     if (trains && !status)
         status = error_agree(MPI_COMM_WORLD, rank == 0 ? report(trainer, options) : 0);

@@ -9,7 +9,6 @@
 #include <protobuf-c/protobuf-c.h>
 #include <stdio.h>
 #include <string.h>
-#include <zlib.h>
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -55,7 +54,6 @@ void version_put(struct strbuf *out)
     strbuf_printf(out, "HDF5        %u.%u.%u\n", major, minor, release);
     strbuf_printf(out, "oneDNN      %d.%d.%d\n", dnnl->major, dnnl->minor, dnnl->patch);
     strbuf_printf(out, "protobuf-c  %s\n", protobuf_c_version());
-    strbuf_printf(out, "zlib        %s\n", zlibVersion());
     strbuf_printf(out, "data        %s\n", data);
     strbuf_printf(out, "engines     %s\n", engines);
     strbuf_printf(out, "compiler    %s\nflags       %s\n", build_info.compiler, build_info.flags);

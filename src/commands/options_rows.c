@@ -3,9 +3,7 @@
 
 #include "util/error.h"
 #include "util/suggest.h"
-#include "util/units.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,24 +69,6 @@ void options_add_engine(struct option_rows *rows, struct engine_options *to)
     options_add(rows, more, (int)(sizeof more / sizeof *more));
 }
 
-static int parse_thread_counts(const char *option, const char *text, void *target)
-{
-    struct computing *to = target;
-    struct thread_counts *counts = to->counts;
-    char number[16];
-
-    counts->n = 0;
-    if (!strchr(text, ','))
-        return option_parse_threads(option, text, &to->options.threads);
-    counts->n = units_parse_counts(option, text, INT_MAX, THREAD_COUNTS, counts->of);
-    for (int i = 0; i < counts->n; i++) {
-        snprintf(number, sizeof number, "%d", counts->of[i]);
-        if (option_parse_threads(option, number, &to->options.threads))
-            return -1;
-    }
-    return counts->n < 0 ? -1 : 0;
-}
-
 void options_add_computing(struct option_rows *rows, struct computing *to)
 {
     const struct option more[] = {
@@ -98,17 +78,8 @@ void options_add_computing(struct option_rows *rows, struct computing *to)
         {"threads", OPTION_THREADS, &to->options.threads, "N", "compute threads per rank",
          .flags = OPTION_OWN},
     };
-    const struct option list = {"threads",
-                                OPTION_CALL,
-                                to,
-                                "N[,N...]",
-                                "compute threads; of several numbers, how much faster every layer "
-                                "is than with the first of them",
-                                .parse = parse_thread_counts};
 
-    options_add(rows, more, (int)(sizeof more / sizeof *more) - (to->counts ? 1 : 0));
-    if (to->counts)
-        options_add(rows, &list, 1);
+    options_add(rows, more, (int)(sizeof more / sizeof *more));
     options_add_engine(rows, &to->options);
     options_add_tuning(rows);
 }

@@ -18,17 +18,9 @@ void options_add_model(struct option_rows *rows, const char *names, struct model
 /* math, deterministic; behind --tune=convolution, no-fusion, no-graphs and workspace. */
 void options_add_engine(struct option_rows *rows, struct engine_options *to);
 
-enum { THREAD_COUNTS = 8 };
-
-/* Numbers of threads to be compared. */
-struct thread_counts {
-    int n, of[THREAD_COUNTS]; /* n 0: one number was given, or none */
-};
-
 /* Of a command that computes on the one engine it is told. */
 struct computing {
-    struct thread_counts *counts; /* to be filled by a list of --threads; NULL: takes no list */
-    const char *gpus, *engine;    /* as heard; then engine's name */
+    const char *gpus, *engine; /* as heard; then engine's name */
     struct engine_options options;
 };
 

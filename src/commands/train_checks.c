@@ -28,7 +28,7 @@ static int settle_fake_data(struct train_request *r)
 {
     struct trainer_options *o = &r->options;
     const struct given keeps[] = {{"snapshot", o->snapshot != NULL},
-                                  {"resume", o->resume != RESUME_OFF},
+                                  {"resume", o->resume},
                                   {"run", o->run != NULL},
                                   {"snapshot-prefix", o->snapshot_prefix != NULL},
                                   {"snapshot-every", o->snapshot_every > 0},
@@ -150,16 +150,13 @@ static int settle_reproducible(struct train_request *r)
                  : 0;
 }
 
-/* The text of --balance, and what has no mean over samples. */
-static int settle_balance(struct train_request *r)
+/* --balance and what has no mean over samples. */
+static int check_balance(const struct trainer_options *o)
 {
-    struct trainer_options *o = &r->options;
     const struct given others[] = {{"--drop-stragglers", o->exchange.drop > 0},
                                    {"--comm=none", o->exchange.comm.policy == COMM_NONE}};
     const char *stray = first_given(others, 2);
 
-    o->balance_once = r->balance && !strcmp(r->balance, "once");
-    o->balance = o->balance_once ? "" : r->balance;
     return o->balance && stray
                ? error_set("--balance deals one batch to all workers: not with %s", stray)
                : 0;
@@ -181,7 +178,7 @@ int train_options_settle(struct train_request *r)
         return error_set("--epochs=%g and --max-iter=%d both say when training ends: give one of "
                          "them",
                          o->epochs, o->max_iter);
-    return error_status(settle_reproducible(r) || settle_balance(r) || settle_fake_data(r) ||
+    return error_status(settle_reproducible(r) || check_balance(o) || settle_fake_data(r) ||
                         check_reports(o, r->rank_log) || check_none(&o->exchange) ||
                         check_in_step(o) || check_skips(o) || exchange_check(&o->exchange, NULL));
 }

@@ -33,18 +33,6 @@ static int parse_trace(const char *option, const char *text, void *target)
     return 0;
 }
 
-static int parse_resume(const char *option, const char *text, void *target)
-{
-    int found = choice_find(resume_words, text);
-
-    if (found < 0)
-        return error_set("%s=%s: expected %s or %s=any; --snapshot=FILE resumes from one "
-                         "snapshot",
-                         option, text, option, option);
-    *(enum resume *)target = (enum resume)found;
-    return 0;
-}
-
 static int parse_phase(const char *option, const char *text, void *target)
 {
     (void)target;
@@ -67,10 +55,8 @@ static void add_training(struct train_request *r, struct option_rows *rows)
          "start from these weights, by layer name (comma list)", .engines = "cpu cuda"},
         {"snapshot", OPTION_TEXT, &o->snapshot, "FILE", "resume from this .solverstate.h5",
          .engines = "cpu cuda"},
-        {"resume", OPTION_WORD, &o->resume, "any",
-         "resume from this run's newest snapshot, if there is one; any: from the newest of any "
-         "run",
-         resume_words, parse_resume, .engines = "cpu cuda"},
+        {"resume", OPTION_FLAG, &o->resume, NULL,
+         "resume from this run's newest snapshot, if there is one", .engines = "cpu cuda"},
         {"run", OPTION_TEXT, &o->run, "NAME", "the run's name, for --resume (default: a new one)",
          .engines = "cpu cuda"},
         {"set", OPTION_LIST, &r->settings, "FIELD=VALUE",
@@ -82,14 +68,9 @@ static void add_training(struct train_request *r, struct option_rows *rows)
         {"reproducible", OPTION_NAME, &r->reproducible, "GRAIN",
          "the same bits on any number of ranks: --global-batch is cut into grains of GRAIN "
          "samples (default: 8 grains), which the ranks share evenly"},
-        {"balance", OPTION_NAME, &r->balance, "PARTS",
-         "deal the batch by the speed of the workers, at the start and when it changes (once: at "
-         "the "
-         "start), or in PARTS as 3,3,1",
+        {"balance", OPTION_NAME, &o->balance, "PARTS",
+         "deal the batch by the speed of the workers, measured at the start, or in PARTS as 3,3,1",
          .engines = "cpu cuda"},
-        {"balance-pause", OPTION_CALL, &o->balance_pause, "DURATION",
-         "deal the batch again this long after the last time at the earliest (default 10min)",
-         .parse = units_parse_duration, .engines = "cpu cuda", .flags = OPTION_TUNE},
         {"sync-bn", OPTION_FLAG, &o->sync_bn, NULL,
          "normalise in BatchNorm by the mean and variance of all ranks' samples, not of each "
          "rank's",
@@ -256,7 +237,6 @@ static void start(struct train_request *r, struct option_rows *rows)
 {
     *r = (struct train_request){.options = {.exchange = exchange_options_usual(EXCHANGE_TRAIN),
                                             .seed = -1,
-                                            .balance_pause = 600,
                                             .trace_last = INT32_MAX,
                                             .signals = {[SIGNAL_INT] = SIGNAL_STOP,
                                                         [SIGNAL_HUP] = SIGNAL_SNAPSHOT,

@@ -11,8 +11,8 @@ struct train_request {
     struct trainer_options options; /* its texts are borrowed from argv, its settings from below */
     struct option_list settings;    /* --set */
     struct strbuf alike; /* what all ranks must have been given, for command_start. Owned */
-    const char *gpu, *rank_log, *fake_data, *reproducible, *balance; /* NULL: not given */
-    char trace[PATH_MAX];                                            /* the file of --trace */
+    const char *gpu, *rank_log, *fake_data, *reproducible; /* NULL: not given */
+    char trace[PATH_MAX];                                  /* the file of --trace */
     bool force;
     char comm_help[COMM_HELP_BYTES]; /* of --comm */
 };

@@ -40,7 +40,7 @@ static int unary_check(const struct op_args *args)
 {
     const struct unary_args *a = &args->u.unary;
 
-    if (op_check_choice("function", (int)a->function, UNARY_THRESHOLD + 1))
+    if (op_check_choice("function", (int)a->function, UNARY_FUNCTIONS))
         return -1;
     if (op_args_in_place(args) && args->train && !op_unary_from_top(a))
         return error_set("function %d cannot be trained in place: its gradient needs what it "

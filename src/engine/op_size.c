@@ -138,16 +138,16 @@ double op_loss_divisor(enum loss_normalization normalization, int64_t places, in
                                               : 1;
 }
 
-bool op_unary_from_top(const struct unary_args *a)
+bool op_unary_from_top(const struct unary_args *args)
 {
-    static const bool always[] = {[UNARY_EXP] = true,
-                                  [UNARY_RELU6] = true,
-                                  [UNARY_SIGMOID] = true,
-                                  [UNARY_TANH] = true,
-                                  [UNARY_THRESHOLD] = false};
-
-    return always[a->function] || (a->function == UNARY_ELU && a->a >= 0) ||
-           (a->function == UNARY_POWER && a->c == 1);
+    switch (args->function) {
+#define UNARY_CASE(name, type, from_top)                                                           \
+    case UNARY_##name:                                                                             \
+        return from_top;
+        UNARY_LIST(UNARY_CASE)
+#undef UNARY_CASE
+    }
+    return false;
 }
 
 /* ---- work ---- */

@@ -61,7 +61,7 @@ int64_t op_spp_places(int levels);
 /* What a loss over `places` of `outer` samples is divided by; 0: by the places that count. */
 double op_loss_divisor(enum loss_normalization normalization, int64_t places, int64_t outer);
 /* Whether a top tells the function's derivative: it may then be trained in place. */
-bool op_unary_from_top(const struct unary_args *a);
+bool op_unary_from_top(const struct unary_args *args);
 /* What the pass is (engine/engine.h). Products and windows are counted; of all other operators, one
  * operation for each number that is read or written. */
 struct op_work op_work(const struct op_args *args, enum op_pass pass);

@@ -206,24 +206,39 @@ struct scale_args {
     bool from_bottom; /* two bottoms */
 };
 
-/* y = f(x). Where bottom and top are one and train is true, backward has only y; that is allowed
- * for the functions marked *, whose derivative y tells. a, b, c are the members of unary_args. */
+/* y = f(x), with the members a, b, c of unary_args. Each line has the enumerator, the layer's type,
+ * and whether y tells the derivative: only then may a top that is trained be its bottom, since
+ * backward has y alone. `args` is a pointer to the unary_args. */
+/* clang-format off */
+#define UNARY_LIST(X)                                                                            \
+    X(ABS, "AbsVal", false)      /* |x|; derivative sign(x), 0 at 0 */                           \
+    X(BNLL, "BNLL", false)       /* x > 0 ? x + ln(1 + e^-x) : ln(1 + e^x);                      \
+                                    derivative e^t / (1 + e^t) with t = min(x, 50) */            \
+    X(CLIP, "Clip", false)       /* min(max(x, a), b); derivative 1 where a <= x <= b, else 0 */ \
+    X(ELU, "ELU", args->a >= 0)  /* x > 0 ? x : a (e^x - 1); derivative 1, else a e^x = y + a */ \
+    X(EXP, "Exp", true)          /* e^(a x + b); derivative a y */                               \
+    X(GELU, "GELU", false)       /* x F(x); derivative F(x) + x F'(x); F is the normal           \
+                                    distribution, (1 + erf(x / sqrt 2)) / 2, where a is 0, else  \
+                                    (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2: Hendrycks   \
+                                    and Gimpel, "Gaussian Error Linear Units", 2016 */           \
+    X(LOG, "Log", false)         /* c ln(a x + b); derivative c a / (a x + b) */                 \
+    X(POWER, "Power", args->c == 1) /* (a x + b)^c, 1 where c is 0;                              \
+                                    derivative c a (a x + b)^(c - 1), 0 where c or a is 0 */     \
+    X(RELU6, "ReLU6", true)      /* min(max(x, 0), 6); derivative 1 where 0 < y < 6, else 0 */   \
+    X(SIGMOID, "Sigmoid", true)  /* 1 / (1 + e^-x); derivative y (1 - y) */                      \
+    X(SWISH, "Swish", false)     /* x sigmoid(a x); derivative a y + sigmoid(a x) (1 - a y) */   \
+    X(TANH, "TanH", true)        /* tanh x; derivative 1 - y^2 */                                \
+    X(THRESHOLD, "Threshold", false) /* x > a ? 1 : 0; no backward */
+
 enum unary_function {
-    UNARY_ABS,       /* |x|; derivative sign(x), 0 at 0 */
-    UNARY_BNLL,      /* x > 0 ? x + ln(1 + e^-x) : ln(1 + e^x); derivative e^t / (1 + e^t) with
-                        t = min(x, 50) */
-    UNARY_CLIP,      /* min(max(x, a), b); derivative 1 where a <= x <= b, else 0 */
-    UNARY_ELU,       /* * x > 0 ? x : a (e^x - 1); derivative 1, else a e^x = y + a; * if a >= 0 */
-    UNARY_EXP,       /* * e^(a x + b); derivative a y */
-    UNARY_LOG,       /* c ln(a x + b); derivative c a / (a x + b) */
-    UNARY_POWER,     /* * (a x + b)^c, 1 where c is 0; derivative c a (a x + b)^(c - 1), 0 where c
-                        or a is 0; * if c is 1 */
-    UNARY_RELU6,     /* * min(max(x, 0), 6); derivative 1 where 0 < y < 6, else 0 */
-    UNARY_SIGMOID,   /* * 1 / (1 + e^-x); derivative y (1 - y) */
-    UNARY_SWISH,     /* x sigmoid(a x); derivative a y + sigmoid(a x) (1 - a y) */
-    UNARY_TANH,      /* * tanh x; derivative 1 - y^2 */
-    UNARY_THRESHOLD, /* x > a ? 1 : 0; no backward */
+#define UNARY_ENUM(name, type, from_top) UNARY_##name,
+    UNARY_LIST(UNARY_ENUM)
+#undef UNARY_ENUM
 };
+#define UNARY_ONE(name, type, from_top) + 1
+enum { UNARY_FUNCTIONS = 0 UNARY_LIST(UNARY_ONE) };
+#undef UNARY_ONE
+/* clang-format on */
 
 struct unary_args {
     enum unary_function function;

@@ -32,6 +32,7 @@
     X(euclidean_loss)        \
     X(exp)                   \
     X(flatten)               \
+    X(gelu)                  \
     X(hdf5_data)             \
     X(hdf5_output)           \
     X(hinge_loss)            \

@@ -44,24 +44,17 @@ static int unary_read_clip(const Caffe__ClipParameter *p, struct unary_args *arg
 
 static int unary_setup(struct layer *layer)
 {
-    static const struct {
-        const char *type;
-        enum unary_function function;
-    } functions[] = {
-        {"AbsVal", UNARY_ABS},  {"BNLL", UNARY_BNLL},   {"Clip", UNARY_CLIP},
-        {"ELU", UNARY_ELU},     {"Exp", UNARY_EXP},     {"Log", UNARY_LOG},
-        {"Power", UNARY_POWER}, {"ReLU6", UNARY_RELU6}, {"Sigmoid", UNARY_SIGMOID},
-        {"Swish", UNARY_SWISH}, {"TanH", UNARY_TANH},   {"Threshold", UNARY_THRESHOLD},
-    };
+#define UNARY_TYPE(name, type, from_top) type,
+    static const char *const types[] = {UNARY_LIST(UNARY_TYPE)};
+#undef UNARY_TYPE
     const Caffe__LayerParameter *p = layer->param;
     const Caffe__PowerParameter *power =
         LAYER_PARAM(layer, power_param, PowerParameter, POWER_PARAMETER);
     struct unary_args *args = &layer->u.unary;
-    size_t i = 0;
 
-    while (strcmp(functions[i].type, layer->i->type) != 0)
-        i++;
-    args->function = functions[i].function;
+    args->function = UNARY_ABS;
+    while (strcmp(types[args->function], layer->i->type) != 0)
+        args->function++;
     layer->flops = (double)shape_elems(&layer->bottoms[0]->value.shape);
     switch (args->function) {
     case UNARY_CLIP:
@@ -71,6 +64,9 @@ static int unary_setup(struct layer *layer)
         return 0;
     case UNARY_EXP:
         return unary_read_exp(LAYER_PARAM(layer, exp_param, ExpParameter, EXP_PARAMETER), args);
+    case UNARY_GELU:
+        args->a = p->gelu_param && p->gelu_param->approximate;
+        return 0;
     case UNARY_LOG:
         return unary_read_log(LAYER_PARAM(layer, log_param, LogParameter, LOG_PARAMETER), args);
     case UNARY_POWER:
@@ -84,9 +80,14 @@ static int unary_setup(struct layer *layer)
     case UNARY_THRESHOLD:
         args->a = p->threshold_param ? p->threshold_param->threshold : 0;
         return 0;
-    default:
-        return 0;
+    case UNARY_ABS:
+    case UNARY_BNLL:
+    case UNARY_RELU6:
+    case UNARY_SIGMOID:
+    case UNARY_TANH:
+        break;
     }
+    return 0;
 }
 
 static bool unary_elu_wants_own_top(const struct layer *layer)
@@ -116,6 +117,7 @@ UNARY(layer_bnll, "BNLL", .wants_own_top = layer_always);
 UNARY(layer_clip, "Clip", .wants_own_top = layer_always);
 UNARY(layer_elu, "ELU", .wants_own_top = unary_elu_wants_own_top, .keeps_top_in_place = true);
 UNARY(layer_exp, "Exp", .keeps_top_in_place = true);
+UNARY(layer_gelu, "GELU", .wants_own_top = layer_always);
 UNARY(layer_log, "Log", .wants_own_top = layer_always);
 UNARY(layer_power, "Power", .wants_own_top = unary_power_wants_own_top);
 UNARY(layer_relu6, "ReLU6", .keeps_top_in_place = true);

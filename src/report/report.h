@@ -31,7 +31,8 @@ struct report_advice {
  * be above 0, here and in the three functions that follow. */
 void report_advise(const struct figures *figures, struct report_advice *out);
 
-/* Appends several lines: where an iteration's time goes, and the advice. */
+/* Appends where an iteration's time goes, how much of the traffic was hidden, whose gradients were
+ * dropped, and the advice. Everything else is in the summary (--summary). */
 void report_words(const struct figures *figures, struct strbuf *text);
 
 /* Appends the layers' table: bytes and times, predicted and measured; times that no layer has are

@@ -221,43 +221,6 @@ void report_advise(const struct figures *figures, struct report_advice *out)
 
 /* ---- words ---- */
 
-static void put_spread(const struct figures *figures, struct strbuf *text)
-{
-    struct figures_spread compute = figures_spread(figures, FIGURE(compute_seconds));
-
-    if (figures->nworkers < 2)
-        return;
-    strbuf_printf(text,
-                  "Ranks: computing takes %s to %s, mean %s; slowest is rank %d (%s), %.1f %% over "
-                  "the mean\n",
-                  units_seconds(compute.least).text, units_seconds(compute.most).text,
-                  units_seconds(compute.mean).text, compute.most_rank,
-                  figures->ranks[compute.most_rank].host,
-                  compute.mean > 0 ? 100 * (compute.most / compute.mean - 1) : 0);
-}
-
-static void put_stalls(const struct figures *figures, struct strbuf *text)
-{
-    double other = figures_spread(figures, FIGURE(other_stall_seconds)).mean,
-           stall = figures_spread(figures, FIGURE(stall_seconds)).mean;
-    int said = 0;
-
-    if (stall <= 0)
-        return;
-    strbuf_puts(text, "Waiting by layer:");
-    for (int i = 0; i < figures->nlayers; i++) {
-        const struct figures_layer *layer = &figures->layers[i];
-        if (layer->stall_seconds > 0.01 * stall)
-            strbuf_printf(text, "%s %s %s (%.0f %%)", said++ ? "," : "", layer->name,
-                          units_seconds(layer->stall_seconds).text,
-                          100 * layer->stall_seconds / stall);
-    }
-    if (other > 0.01 * stall)
-        strbuf_printf(text, "%s losses and norms %s (%.0f %%)", said++ ? "," : "",
-                      units_seconds(other).text, 100 * other / stall);
-    strbuf_puts(text, said ? "\n" : " none stands out\n");
-}
-
 static void put_hidden(const struct figures *figures, struct strbuf *text)
 {
     struct layers sum = add_layers(figures);
@@ -279,34 +242,6 @@ static void put_hidden(const struct figures *figures, struct strbuf *text)
         units_seconds(sum.exposed).text, units_seconds(sum.stall - sum.exposed).text);
 }
 
-static void put_late(const struct figures *figures, struct strbuf *text)
-{
-    static const char *const words[] = {
-        [LATE_COMPUTING] = "computing", [LATE_INPUT] = "input", [LATE_NETWORK] = "network"};
-    enum { NAMED = 8 };
-    int named = 0;
-
-    for (int r = 0; r < figures->nranks; r++) {
-        const struct figures_late *late = &figures->ranks[r].late;
-        const char *before = ": the others waited";
-
-        if (late->times == 0 || named++ >= NAMED)
-            continue;
-        strbuf_printf(text, "Rank %d on %s was late at %d of %d displays", r,
-                      figures->ranks[r].host, late->times, figures->looks);
-        for (int c = 0; c < LATE_CAUSES; c++)
-            if (late->seconds[c] > 0) {
-                strbuf_printf(text, "%s %s for its %s", before,
-                              units_seconds(late->seconds[c]).text, words[c]);
-                before = ",";
-            }
-        strbuf_putc(text, '\n');
-    }
-    if (named > NAMED)
-        strbuf_printf(text, "%d more rank%s late\n", named - NAMED,
-                      named - NAMED == 1 ? " was" : "s were");
-}
-
 /* Whose gradients were dropped, and how many. */
 static void put_dropped(const struct figures *figures, struct strbuf *text)
 {
@@ -321,42 +256,6 @@ static void put_dropped(const struct figures *figures, struct strbuf *text)
         before = ";";
     }
     strbuf_puts(text, *before == ';' ? "\n" : "");
-}
-
-/* It takes its time from the passes where it has no core of its own. */
-static void put_progress(const struct figures *figures, struct strbuf *text)
-{
-    int most;
-    double share = figures_progress_share(figures, &most);
-
-    if (figures->nranks < 2)
-        return;
-    strbuf_printf(text,
-                  "The communication thread used %.1f %% of a core on average; maximum on rank %d "
-                  "(%s), %.1f %%\n",
-                  100 * share, most, figures->ranks[most].host,
-                  100 * figures->ranks[most].progress_share);
-}
-
-/* Servers send, too. */
-static void put_bursts(const struct figures *figures, struct strbuf *text)
-{
-    const struct figures_rank *worst = figures->ranks;
-    double most = 0, longest = 0;
-
-    for (int r = 0; r < figures->nranks; r++) {
-        const struct figures_rank *rank = &figures->ranks[r];
-        worst = rank->full_seconds > worst->full_seconds ? rank : worst;
-        longest = rank->longest_full_seconds > longest ? rank->longest_full_seconds : longest;
-        most = rank->most_queued > most ? rank->most_queued : most;
-    }
-    if (most > 0)
-        strbuf_printf(
-            text,
-            "The link of rank %d (%s) was at least 90 %% full for %s of an iteration, the "
-            "longest of all; at most %s at a stretch, and %s queued at worst\n",
-            (int)(worst - figures->ranks), worst->host, units_seconds(worst->full_seconds).text,
-            units_seconds(longest).text, units_bytes(most).text);
 }
 
 void report_words(const struct figures *figures, struct strbuf *text)
@@ -376,13 +275,8 @@ void report_words(const struct figures *figures, struct strbuf *text)
                                         : "the update of parameters",
                   percent(figures, stall), units_seconds(input).text, percent(figures, input),
                   figures->nworkers > 1 ? "; mean of the workers" : "");
-    put_stalls(figures, text);
     put_hidden(figures, text);
-    put_spread(figures, text);
-    put_late(figures, text);
     put_dropped(figures, text);
-    put_bursts(figures, text);
-    put_progress(figures, text);
     report_advise(figures, &advice);
     strbuf_printf(text, "What would help most: %s", advice.text);
     if (advice.saves > 0)

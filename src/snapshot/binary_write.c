@@ -93,7 +93,8 @@ static uint64_t blob_bytes(const struct snapshot_blob *blob)
     return bytes;
 }
 
-void snapshot_store_floats(unsigned char *bytes, const float *values, size_t count)
+/* Writes floats as little-endian bytes. */
+static void store_floats(unsigned char *bytes, const float *values, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         uint32_t bits;
@@ -111,7 +112,7 @@ static void put_floats(struct output *to, const float *values, size_t count)
     for (size_t done = 0; done < count;) {
         size_t n = count - done < PIECE ? count - done : PIECE;
 
-        snapshot_store_floats(bytes, values + done, n);
+        store_floats(bytes, values + done, n);
         put_bytes(to, bytes, 4 * n);
         done += n;
     }

@@ -138,7 +138,7 @@ static int read_lines(FILE *in, const char *path, struct run_file *file)
                 *value++ = '\0';
             if (!value || !take_figure(file, line, value))
                 status = error_set("%s:%d: expected a run's figure, \"KEY<tab>VALUE\", found "
-                                   "'%.40s'; --resume=any does without this file",
+                                   "'%.40s'; --snapshot=FILE does without this file",
                                    path, number, line);
         }
     }
@@ -160,7 +160,7 @@ int run_file_read(const char *path, struct run_file *out, bool *found)
     if (!status && ferror(in))
         status = error_set("cannot read '%s': %s", path, strerror(errno));
     if (!status && !out->run[0])
-        status = error_set("%s: it names no run; --resume=any does without this file", path);
+        status = error_set("%s: it names no run; --snapshot=FILE does without this file", path);
     fclose(in);
     if (status)
         run_file_free(out);

@@ -129,9 +129,10 @@ int snapshot_find_blob(const struct snapshot_source *source, int layer, int blob
 
 int snapshot_open(const char *path, struct snapshot_source *out)
 {
-    if (path_ends(path, SAFETENSORS) || snapshot_is_safetensors(path))
-        return snapshot_open_safetensors(path, out) ? file_kind_error(path, "a safetensors file")
-                                                    : 0;
+    if (path_ends(path, ".safetensors") && access(path, F_OK) == 0)
+        return error_set("%s: expected .caffemodel or .caffemodel.h5: 'python3 tools/weights.py %s "
+                         "%.*s.caffemodel.h5' makes a model of a .safetensors file",
+                         path, path, (int)(strlen(path) - strlen(".safetensors")), path);
     return is_binary(path) ? snapshot_open_binary(path, out) : snapshot_open_hdf5(path, out);
 }
 

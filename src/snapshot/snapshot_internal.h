@@ -7,8 +7,6 @@
 #include "spec/proto.h"
 #include "spec/text.h"
 
-#define SAFETENSORS ".safetensors"
-
 /* Fields of a SolverState; the last is ours, as those of spec/proto.h. */
 enum { STATE_ITER = 1, STATE_NET, STATE_HISTORY, STATE_STEP, STATE_CURSOR = PROTO_OWN };
 
@@ -36,7 +34,6 @@ enum { SNAPSHOT_HISTORY = -1 };
  * snapshot_close, also after a failure. */
 int snapshot_open_hdf5(const char *path, struct snapshot_source *out);
 int snapshot_open_binary(const char *path, struct snapshot_source *out);
-int snapshot_open_safetensors(const char *path, struct snapshot_source *out);
 
 /* Opens a model of any form, which the file's content shows; likewise. */
 int snapshot_open(const char *path, struct snapshot_source *out);
@@ -47,8 +44,8 @@ void snapshot_close(struct snapshot_source *source);
 /* Moves the source's owner to the caller, who frees it by snapshot_owner_free. */
 struct snapshot_owner snapshot_take_owner(struct snapshot_source *source);
 
-/* One text of struct snapshot_owner and its name in files: an attribute in HDF5 and .safetensors, a
- * field's number in Caffe's binary form. A model has the first SNAPSHOT_MODEL_TEXTS texts. */
+/* One text of struct snapshot_owner and its name in files: an attribute in HDF5, a field's number
+ * in Caffe's binary form. A model has the first SNAPSHOT_MODEL_TEXTS texts. */
 struct snapshot_text {
     const char *name;
     uint32_t field;
@@ -67,9 +64,6 @@ char **snapshot_text_in(struct snapshot_owner *owner, int i);
 /* Calls source->find, or looks in source->layers. Returns 1 if the file lacks the blob. */
 int snapshot_find_blob(const struct snapshot_source *source, int layer, int blob,
                        struct stored_blob *out);
-
-/* Whether a file begins as a .safetensors file. */
-bool snapshot_is_safetensors(const char *path);
 
 /* Each form's half of snapshot_read_state. *state comes in all zero; after a failure the caller
  * frees what was put into it. nhistory SNAPSHOT_PEEK: neither history nor checksum. */
@@ -94,9 +88,6 @@ void checksum_line(const void *bytes, size_t length, char line[CHECKSUM_BYTES + 
 /* checksum.c: fails if a file differs from its checksum. A file without one (Caffe's) passes, and a
  * file that cannot be read, since its reader reports the reason. */
 int checksum_check(const char *path);
-
-/* Writes floats as little-endian bytes. */
-void snapshot_store_floats(unsigned char *bytes, const float *values, size_t count);
 
 /* The index of the layer of that name, of several the first with parameters; -1: none. */
 int snapshot_find_layer(const struct snapshot_layer *layers, int nlayers, const char *name);

@@ -186,12 +186,10 @@ static int write_binary(const struct weights *w, const char *path)
     return status;
 }
 
-const char *const weights_ends[] = {".caffemodel", ".caffemodel.h5", SAFETENSORS, NULL};
+const char *const weights_ends[] = {".caffemodel", ".caffemodel.h5", NULL};
 
 int weights_write(const struct weights *w, const char *path)
 {
-    if (path_ends(path, SAFETENSORS))
-        return weights_write_safetensors(w, path);
     return path_ends(path, ".h5") ? snapshot_write_model(path, &w->owner, w->layers, w->nlayers)
                                   : write_binary(w, path);
 }

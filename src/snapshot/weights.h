@@ -1,11 +1,5 @@
 /* A model file as it is, whatever net it belongs to: all of its layers with names, shapes and
- * values, in memory; and the same as a file of another form. The forms are Caffe's two and
- * .safetensors, which PyTorch's users have: a JSON header, then plain floats.
- *
- * There the parameters of a layer are LAYER.weight and LAYER.bias, or, where it has more than two,
- * LAYER.0, LAYER.1 and so on; in reading, either will do. What the other forms hold besides comes
- * with it as metadata: `net`, the net's definition as text, and what snapshot_texts names. Not
- * collective. */
+ * values, in memory; and the same as a file of Caffe's other form. Not collective. */
 #ifndef POSEIDON_SNAPSHOT_WEIGHTS_H
 #define POSEIDON_SNAPSHOT_WEIGHTS_H
 
@@ -31,6 +25,5 @@ extern const char *const weights_ends[];
 
 /* Writes the form that the name's end says; whole or not at all. */
 int weights_write(const struct weights *weights, const char *path);
-int weights_write_safetensors(const struct weights *weights, const char *path);
 
 #endif

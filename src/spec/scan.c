@@ -138,8 +138,7 @@ static int read_escape(struct scanner *s)
     char c = peek(s, 0);
     size_t digits = c == 'u' ? 4 : c == 'U' ? 8 : c == 'x' ? 1 : 0;
 
-    if (c == '\0' || (!is_octal(c) && digits == 0 &&
-                      strchr(s->json ? "abfnrtv\\?'\"/" : "abfnrtv\\?'\"", c) == NULL))
+    if (c == '\0' || (!is_octal(c) && digits == 0 && strchr("abfnrtv\\?'\"", c) == NULL))
         return error_at(s, s->at - 1, "invalid escape sequence in a string (a path has / or \\\\)");
     for (size_t i = 1; i <= digits; i++)
         if (!is_hex(peek(s, i)))

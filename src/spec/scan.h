@@ -32,7 +32,6 @@ struct scanner {
     const char *begin;      /* of the text */
     const char *line_begin; /* of the line that `at` is in */
     int line;
-    bool json; /* strings may hold JSON's \/, which text files may not. The caller's */
     struct scan_token token; /* the current one */
 };
 

@@ -25,7 +25,7 @@ enum {
     RAW_DATA = 12
 };
 
-const size_t stored_bytes[] = {
+static const size_t stored_bytes[] = {
     [STORED_F32] = 4, [STORED_F64] = 8, [STORED_F16] = 2, [STORED_BF16] = 2};
 
 #define PIECE 4096 /* values converted at a time */
@@ -163,7 +163,7 @@ static float load_value(enum stored_type type, const unsigned char *b)
     return type == STORED_F64 ? (float)twice : single;
 }
 
-void stored_values_load(enum stored_type type, const unsigned char *bytes, size_t count, float *out)
+static void values_load(enum stored_type type, const unsigned char *bytes, size_t count, float *out)
 {
     for (size_t i = 0; i < count; i++)
         out[i] = load_value(type, bytes + stored_bytes[type] * i);
@@ -180,7 +180,7 @@ static int read_values(struct proto *proto, const struct proto_field *field, enu
 
         if (proto_copy(proto, field->begin + done * size, bytes, (size_t)(n * size)))
             return -1;
-        stored_values_load(type, bytes, (size_t)n, out + done);
+        values_load(type, bytes, (size_t)n, out + done);
         done += n;
     }
     return 0;

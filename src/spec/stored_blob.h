@@ -11,9 +11,4 @@ int stored_blob_scan(struct proto *proto, uint64_t begin, uint64_t end, struct s
 /* Reads its values. */
 int stored_blob_read(struct proto *proto, const struct stored_blob *blob, float *out);
 
-/* Bytes of one value, and little-endian values as floats. */
-extern const size_t stored_bytes[];
-void stored_values_load(enum stored_type type, const unsigned char *bytes, size_t count,
-                        float *out);
-
 #endif

@@ -208,7 +208,7 @@ int sync_sum(struct sync *sync, double *values, int count);
 
 /* Starts a sum of values over all ranks, workers and servers, while training goes on. One at a
  * time; every rank starts it between the same two iterations. */
-enum { SYNC_ASK_VALUES = 15 };
+enum { SYNC_ASK_VALUES = 14 };
 int sync_ask(struct sync *sync, const double values[SYNC_ASK_VALUES]);
 
 /* Waits for the sums of sync_ask; every rank calls it between the same two iterations. `staleness`

@@ -143,21 +143,6 @@ int agree_job_put_data(struct strbuf *list, const char *name, const struct net *
     return 0;
 }
 
-void agree_job_list_processors(const char (*texts)[ENGINE_PROCESSOR_WORDS], int ranks,
-                               struct strbuf *out)
-{
-    const char *last, *next = "";
-
-    do { /* alphabetically */
-        last = next;
-        for (int r = 0; r < ranks; r++)
-            if (strcmp(texts[r], last) > 0 && (next == last || strcmp(texts[r], next) < 0))
-                next = texts[r];
-        if (next != last)
-            strbuf_printf(out, "%s%s", *last ? "; " : "", next);
-    } while (next != last);
-}
-
 int agree_job_describe(const struct job *job, const struct net *net, struct strbuf *about,
                        char digest[SHA256_HEX])
 {
@@ -175,8 +160,6 @@ int agree_job_describe(const struct job *job, const struct net *net, struct strb
         agreement_put(about, "--sync-bn", "yes");
     if (job->options->computing.math == MATH_BF16) /* of the others each engine has its own */
         agreement_put(about, "--math", "bf16");
-    if (job->processors)
-        agreement_put(about, "processors", "%s", job->processors);
     if (job->policy.type == POLICY_PLATEAU)
         agreement_put(about, "average_loss", "%d", job->solver->average_loss);
     put_message(about, "net: ", &job->defs.train->param->base, NET_OF_STARTS);

@@ -20,9 +20,4 @@ int agree_job_put_data(struct strbuf *list, const char *name, const struct net *
 int agree_job_describe(const struct job *job, const struct net *net, struct strbuf *about,
                        char digest[SHA256_HEX]);
 
-/* Appends the kinds of processor among the texts of `ranks` ranks (engine_processor), each once, in
- * an order that does not depend on the ranks: "KIND; KIND". */
-void agree_job_list_processors(const char (*texts)[ENGINE_PROCESSOR_WORDS], int ranks,
-                               struct strbuf *out);
-
 #endif

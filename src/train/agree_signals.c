@@ -21,9 +21,8 @@
 
 /* The values of a question: per signal how many ranks have got it and the sum of their numbers,
  * which names a rank that is alone; then rank 0's alone: whether its clock asks for the end or for
- * a snapshot, whether its tests ask for the end, whether the batch is to be dealt anew, and the
- * iterations to the next question. */
-enum { RANKS = 0, NUMBERS = SIGNALS, ENDS = 2 * SIGNALS, SAVES, ENOUGH, DEALS, NEXT };
+ * a snapshot, whether its tests ask for the end, and the iterations to the next question. */
+enum { RANKS = 0, NUMBERS = SIGNALS, ENDS = 2 * SIGNALS, SAVES, ENOUGH, NEXT };
 _Static_assert(NEXT + 1 == SYNC_ASK_VALUES, "a question fills its values");
 
 static int64_t iterations_to_next(struct monitor *monitor, int64_t iteration)
@@ -128,7 +127,6 @@ static int ask_signals(struct monitor *monitor, struct sync *sync, bool enough, 
         values[ENDS] = time_is_over(monitor, next);
         values[SAVES] = snapshot_is_due(monitor);
         values[ENOUGH] = enough;
-        values[DEALS] = monitor->signals.deal;
     }
     monitor->signals.asked = iteration;
     return sync_ask(sync, values);
@@ -182,10 +180,6 @@ static int read_answer(struct monitor *monitor, struct sync *sync, int64_t itera
         monitor->signals.effect = SIGNAL_SNAPSHOT;
     if (values[ENOUGH] > 0.5) {
         monitor->signals.enough = monitor->signals.effect != SIGNAL_STOP;
-        monitor->signals.effect = SIGNAL_STOP;
-    }
-    if (values[DEALS] > 0.5 && monitor->signals.effect != SIGNAL_STOP && values[ENDS] < 0.5) {
-        monitor->signals.deals = monitor->signals.keep = true;
         monitor->signals.effect = SIGNAL_STOP;
     }
     if (values[ENDS] > 0.5) {

@@ -171,8 +171,7 @@ int balance_deal(struct job *job, int64_t turn)
     int status =
         error_status(OWN(job->owner, job->samples, job->nworkers, "the shares of a batch") ||
                      OWN(job->owner, job->shares.pace, job->nworkers, "the shares of a batch") ||
-                     OWN(job->owner, job->shares.room, job->nworkers, "the shares of a batch") ||
-                     OWN(job->owner, job->shares.next, job->nworkers, "the shares of a batch"));
+                     OWN(job->owner, job->shares.room, job->nworkers, "the shares of a batch"));
 
     if (!status && gives_parts(job)) {
         status = deal_by_parts(job, job->options->balance, turn);
@@ -426,74 +425,4 @@ int balance_measure_all(struct job *job, struct compute *compute, bool *dealt)
     free(workers);
     free(share);
     return error_status(status);
-}
-
-/* ---- dealing again ---- */
-
-#define WORTH_A_START 0.1 /* of a pass: less is not worth a new start */
-
-int balance_find_room_all(struct job *job, const struct compute *compute)
-{
-    int mine = 0;
-    void *all = NULL;
-
-    if (!job_follows(job))
-        return 0;
-    if (job->worker)
-        mine = count_room(free_bytes(job, compute), 0,
-                          (double)net_memory_plan(compute->net)->bytes / job->batch);
-    if (agree_gather(job->world, &mine, sizeof mine, "the memory of workers", &all))
-        return -1;
-    for (int w = 0; job->rank == 0 && w < job->nworkers; w++) {
-        int more = ((const int *)all)[w];
-        job->shares.room[w] =
-            INT32_MAX - more > job->samples[w] ? job->samples[w] + more : INT32_MAX;
-    }
-    free(all);
-    return 0;
-}
-
-/* workers: an element for each worker. */
-static bool deal_by_paces(struct job *job, const double *seconds, struct deal_worker *workers)
-{
-    struct shares *shares = &job->shares;
-
-    shares->now = 0;
-    for (int w = 0; w < job->nworkers; w++) {
-        if (!(seconds[w] > 0))
-            return false;
-        workers[w] = (struct deal_worker){.samples_per_s = job->samples[w] / seconds[w],
-                                          .most = shares->room[w]};
-        shares->now = fmax(shares->now, seconds[w]);
-    }
-    if (deal_samples(workers, job->nworkers, job->turn, grain_of(job), shares->next))
-        return false; /* for want of memory */
-    shares->then = slowest(job, workers, shares->next);
-    return shares->then <= shares->now * (1 - WORTH_A_START);
-}
-
-bool balance_is_worth(struct job *job, const double *seconds)
-{
-    struct deal_worker *workers =
-        alloc_array((size_t)job->nworkers, sizeof *workers, "the speed of workers");
-    bool worth = workers && deal_by_paces(job, seconds, workers);
-
-    free(workers);
-    return worth;
-}
-
-void balance_deal_next(struct job *job, int64_t iteration)
-{
-    struct strbuf before = {.data = NULL}, after = {.data = NULL};
-
-    list_samples(job, &before);
-    job->samples = job->shares.next;
-    list_samples(job, &after);
-    LOG_INFO(job->log,
-             "Balance: the speed of workers has changed: after %s their shares become %s "
-             "instead of %s, and computing takes %s instead of %s",
-             units_count(iteration, "iteration").text, strbuf_text(&after), strbuf_text(&before),
-             units_seconds(job->shares.then).text, units_seconds(job->shares.now).text);
-    strbuf_free(&before);
-    strbuf_free(&after);
 }

@@ -19,18 +19,6 @@ int balance_deal(struct job *job, int64_t turn);
  * *dealt: shares have changed, and the caller makes the nets again. Collective over the world. */
 int balance_measure_all(struct job *job, struct compute *compute, bool *dealt);
 
-/* Finds how many samples each worker has memory for, with the nets built; nothing unless
- * job_follows. Collective. */
-int balance_find_room_all(struct job *job, const struct compute *compute);
-
-/* On rank 0: finds the shares that suit the workers' seconds of an iteration, and returns whether
- * they gain enough to be dealt. */
-bool balance_is_worth(struct job *job, const double *seconds);
-
-/* On rank 0, after balance_is_worth, when training stops to deal these shares: logs them, and makes
- * them the job's, for the snapshot that the next start resumes. */
-void balance_deal_next(struct job *job, int64_t iteration);
-
 /* Appends how many samples each worker has: "4 workers x 8", "workers of (2 x 30 + 10)". */
 void balance_describe(const struct job *job, struct strbuf *out);
 

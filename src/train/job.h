@@ -46,17 +46,12 @@ struct job {
         struct simulate_pace *pace; /* per worker, beside rank 0's passes at the slowest's speed:
                                        whose products the cluster's figures are of */
         double images_per_s;        /* of the slowest; 0: not measured, or all are alike */
-        /* per worker, samples of a pass that it has memory for, once they are measured; and, on
-         * rank 0 where job_follows, those that it is to have from the next start on; seconds of
-         * the slowest one's pass now and then */
-        int *room, *next;
-        double now, then;
+        int *room; /* per worker, samples of a pass that it has memory for, once measured */
     } shares;
     int64_t before, turn; /* workers take turns in the order of samples, one pass each or all their
                              grains: samples of the workers before this one, and of all */
     uint64_t seed;
     uint64_t records; /* of the training data; 0: not known */
-    char *processors; /* rank 0 with --reproducible: the kinds that the bits are of. Owned */
 };
 
 /* Nothing is computed, or on made-up data: no data, tests, snapshots. */
@@ -90,18 +85,6 @@ static inline bool job_shares_batch(const struct job *job)
 {
     return (job->options->global_batch > 0 || job->options->reproducible || job->samples) &&
            job->options->exchange.comm.policy != COMM_NONE;
-}
-
-/* Whether shares of the batch are dealt again where workers become slower or faster: at a snapshot,
- * from which training then goes on. A trace would lose what it has. */
-static inline bool job_follows(const struct job *job)
-{
-    const struct trainer_options *o = job->options;
-    const Caffe__SolverParameter *s = job->solver;
-
-    return o->balance && !*o->balance && !o->balance_once && job->nworkers > 1 && !o->trace &&
-           !job_rehearses(job) && s->snapshot_prefix &&
-           (s->snapshot > 0 || s->snapshot_after_train);
 }
 
 /* The option by which workers may be in different iterations; NULL: none is given. */

@@ -346,21 +346,6 @@ static int log_last_loss(struct trainer *t, int64_t end)
     return compute_put_statistics(&t->compute, &t->job);
 }
 
-/* The snapshot of a run that stops for it has the shares of its next start. */
-static int deal_next(struct trainer *t)
-{
-    struct strbuf plan = {.data = NULL};
-
-    if (t->job.rank != 0 || !t->monitor.signals.deals)
-        return 0;
-    balance_deal_next(&t->job, t->end);
-    balance_put_saved(&t->job, &plan);
-    strbuf_puts(&plan, balance_skip_saved(t->run.plan));
-    free(t->run.plan);
-    t->run.plan = strbuf_take(&plan);
-    return t->run.plan ? 0 : -1;
-}
-
 static int finish_training(struct trainer *t)
 {
     const Caffe__SolverParameter *s = t->job.solver;
@@ -373,9 +358,8 @@ static int finish_training(struct trainer *t)
     monitor_tell_skips(&t->monitor, t->exchange.plan, t->exchange.sync);
     t->timing.train_seconds = timing_now(&t->timing);
     t->timing.train_stall = sync_stats(t->exchange.sync)->stall_seconds - t->timing.paused_stall;
-    if (deal_next(t) ||
-        (course_saves_last(&t->scores.course, end, t->stopped && t->monitor.signals.keep) &&
-         snapshot(t, end)))
+    if (course_saves_last(&t->scores.course, end, t->stopped && t->monitor.signals.keep) &&
+        snapshot(t, end))
         return -1;
     if (t->job.worker) {
         if (trained && display_loss(t, end, t->timing.train_seconds, false))
@@ -394,19 +378,8 @@ static int finish_training(struct trainer *t)
         return -1;
     monitor_enter(&t->monitor, end, PHASE_TRAINING);
     log_progress_end(t->job.log);
-    if (!t->monitor.signals.deals)
-        LOG_INFO(t->job.log, t->stopped ? "Optimization stopped early." : "Optimization Done.");
+    LOG_INFO(t->job.log, t->stopped ? "Optimization stopped early." : "Optimization Done.");
     return 0;
-}
-
-/* Rank 0: whether it is time to look at the shares of the batch, and others are worth it. */
-static bool wants_deal(struct trainer *t)
-{
-    const double *paces = stragglers_paces(t->monitor.stragglers);
-
-    return t->job.rank == 0 && paces &&
-           clock_seconds() - t->timing.started >= t->job.options->balance_pause &&
-           balance_is_worth(&t->job, paces);
 }
 
 /* Tests, snapshots and signals between two iterations, in Caffe's order: who is to stop tests no
@@ -415,16 +388,13 @@ static int pause_between(struct trainer *t, int64_t i)
 {
     const struct course *course = &t->scores.course;
     bool test = course_tests_at(course, i), save = course_saves_at(course, i);
-    bool deals = (test || save) && i > t->at.iteration && job_follows(&t->job);
 
     /* a test may take minutes, and a scheduler waits for no more than that: none is begun after a
      * signal, and one that was interrupted is not followed by an iteration; nor is one run where
      * there is no time for it and a snapshot */
-    t->monitor.signals.deal = deals && wants_deal(t);
     if (monitor_ask(&t->monitor, t->exchange.sync, course_is_over(course), i,
-                    test || deals || i == t->at.iteration))
+                    test || i == t->at.iteration))
         return -1;
-    t->monitor.signals.deal = false;
     if (course_is_due(t->job.options->check_sync, i) && i > t->at.iteration &&
         checks_compare_values(&t->job, &t->compute, t->exchange.sync, i))
         return -1;
@@ -494,18 +464,11 @@ int trainer_run(struct trainer *t)
     /* servers have no part in tests, and one that was interrupted is not theirs to know */
     if (agree_share(t->job.world, &t->stopped, sizeof t->stopped))
         return -1;
-    if (t->monitor.signals.deals)
-        return 0; /* the next start's figures are those that matter */
     if (trainer_gather_figures(t))
         return -1;
     sync_destroy(t->exchange.sync); /* the figures are all that is still wanted of it */
     t->exchange.sync = NULL;
     return trainer_report(t);
-}
-
-bool trainer_deals_again(const struct trainer *t)
-{
-    return t->monitor.signals.deals;
 }
 
 int trainer_end(struct trainer *t)

@@ -30,8 +30,6 @@ struct monitor_signals {
     bool warned;               /* rank 0: of the launcher's patience */
     bool keep;                 /* the stop wants a snapshot whatever the solver says */
     bool enough;               /* the stop is --stop-after's: the run is over */
-    bool deal;  /* rank 0: the next question asks for a stop, for the batch to be dealt anew */
-    bool deals; /* the stop is that */
 };
 
 struct monitor {

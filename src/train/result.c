@@ -355,7 +355,6 @@ static void put_shares(const struct job *job, struct json *json)
     for (int w = 0; job->samples && w < job->nworkers; w++)
         json_int(json, job->samples[w]);
     json_array_end(json);
-    json_put_int(json, "shares_dealt_again", job->options->deals);
 }
 
 /* How the run went; and, of its rate, without the first iterations, in which memory is touched and

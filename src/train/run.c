@@ -1,7 +1,7 @@
 /* Whose snapshots a training writes and reads. The one rule: a run goes on from its own snapshots
  * alone, whatever else lies under the prefix, so that no job ends with the model of another. Its
- * name stands in every snapshot and in PREFIX.run, with what it trains; --resume=any asks for
- * neither. */
+ * name stands in every snapshot and in PREFIX.run, with what it trains; --snapshot=FILE asks
+ * for neither. */
 #include "train/run_internal.h"
 
 #include "train/scores.h"
@@ -21,9 +21,6 @@
 
 enum { FRUITLESS_STARTS = 3 }; /* in a row; the next one fails */
 
-const char *const resume_words[] = {
-    [RESUME_OFF] = "off", [RESUME_OWN] = "own", [RESUME_ANY] = "any", NULL};
-
 /* ---- which run ---- */
 
 char *run_best_model(const struct training_run *run)
@@ -37,9 +34,9 @@ static int name_of_newest(struct training_run *run)
     const struct checkpoint_entry *newest = &run->list.entries[0];
 
     if (!newest->owner.run || run_check_name(newest->owner.run))
-        return error_set("--resume: %s does not name its run, and there is no %s: --resume=any "
-                         "resumes from it all the same, --snapshot=FILE from any state",
-                         newest->path, run->path);
+        return error_set("--resume: %s does not name its run, and there is no %s: "
+                         "--snapshot=%s resumes from it all the same",
+                         newest->path, run->path, newest->path);
     snprintf(run->file.run, sizeof run->file.run, "%s", newest->owner.run);
     return 0;
 }
@@ -66,30 +63,21 @@ static int find_name(struct training_run *run)
 
     if (o->run) {
         snprintf(run->file.run, sizeof run->file.run, "%s", o->run);
-        return o->resume == RESUME_OFF ? check_fresh(run) : 0;
+        return o->resume ? 0 : check_fresh(run);
     }
-    if (o->resume == RESUME_OWN && run->found.run[0])
+    if (o->resume && run->found.run[0])
         strcpy(run->file.run, run->found.run);
-    else if (o->resume == RESUME_OWN && run->list.count > 0)
+    else if (o->resume && run->list.count > 0)
         return name_of_newest(run);
-    else if (o->resume == RESUME_ANY && run->list.count > 0 && run->list.entries[0].owner.run &&
-             run_check_name(run->list.entries[0].owner.run) == 0)
-        snprintf(run->file.run, sizeof run->file.run, "%s", run->list.entries[0].owner.run);
     else
         return run_new_name(run->file.run);
     return 0;
 }
 
-/* Whether the run may go on from that state. */
-static bool is_candidate(const struct training_run *run, const struct checkpoint_entry *entry)
-{
-    return run->job->options->resume == RESUME_ANY || is_own(run, entry);
-}
-
 static const struct checkpoint_entry *newest_candidate(const struct training_run *run)
 {
-    for (int i = 0; i < run->list.count && run->job->options->resume != RESUME_OFF; i++)
-        if (is_candidate(run, &run->list.entries[i]))
+    for (int i = 0; i < run->list.count && run->job->options->resume; i++)
+        if (is_own(run, &run->list.entries[i]))
             return &run->list.entries[i];
     return NULL;
 }
@@ -104,8 +92,8 @@ static bool is_known(const struct training_run *run)
  */
 static bool has_reached_end(const struct training_run *run, int64_t iteration)
 {
-    bool unfinished = run->job->options->resume == RESUME_OWN && is_known(run) &&
-                      run->found.end != RUN_DONE && iteration == run->job->max_iter;
+    bool unfinished = run->job->options->resume && is_known(run) && run->found.end != RUN_DONE &&
+                      iteration == run->job->max_iter;
 
     return iteration >= run->job->max_iter && !unfinished;
 }
@@ -129,14 +117,15 @@ static int check_unfinished(const struct training_run *run)
     const struct checkpoint_entry *newest = newest_candidate(run);
     char more[160] = "raise max_iter";
 
-    if (run->job->options->resume != RESUME_OWN || run->job->options->run || !newest ||
+    if (!run->job->options->resume || run->job->options->run || !newest ||
         !has_reached_end(run, newest->iteration))
         return 0;
     if (policy_follows_end(&run->job->policy))
-        snprintf(more, sizeof more,
-                 "raise max_iter and give --resume=any, for the rates of lr_policy \"%s\" follow "
-                 "max_iter and would be others",
-                 run->job->solver->lr_policy);
+        snprintf(
+            more, sizeof more,
+            "raise max_iter and give --snapshot=FILE, for the rates of lr_policy \"%s\" follow "
+            "max_iter and would be others",
+            run->job->solver->lr_policy);
     return error_set("--resume: run '%s' is finished: %s is its iteration %" PRId64
                      " of %d. To train on, %s; to start again, leave --resume out or give the "
                      "solver another snapshot_prefix; --run=%s names this run",
@@ -165,9 +154,8 @@ static int open_run(struct training_run *run)
         return 0;
     run->path = run_file_path(run_prefix(run));
     if (!run->path ||
-        ((run->keeps || o->resume == RESUME_OWN) && o->resume != RESUME_ANY &&
-         run_file_read(run->path, &run->found, &there)) ||
-        ((run->keeps || o->run || o->resume != RESUME_OFF) &&
+        ((run->keeps || o->resume) && run_file_read(run->path, &run->found, &there)) ||
+        ((run->keeps || o->run || o->resume) &&
          checkpoint_list_create(run_prefix(run), run->keeps, &run->list)) ||
         find_name(run) || prefix_lock_name(run->lock, run->file.run))
         return -1;
@@ -175,7 +163,7 @@ static int open_run(struct training_run *run)
     if (newest) {
         run->global_batch = newest->owner.global_batch;
         run->saved_plan = newest->owner.plan ? strdup(newest->owner.plan) : NULL;
-    } else if (o->resume == RESUME_OWN && is_known(run))
+    } else if (o->resume && is_known(run))
         run->global_batch = run->found.global_batch;
     else if (o->snapshot && checkpoint_read_owner(o->snapshot, &given) == 0) {
         run->saved_plan = given.plan;
@@ -192,8 +180,7 @@ static int take_prefix(struct training_run *run)
         return 0;
     if (snapshot_probe(run_prefix(run)))
         return -1;
-    return prefix_lock_take(run_prefix(run), run->job->options->resume != RESUME_OFF, run->job->log,
-                            &run->lock);
+    return prefix_lock_take(run_prefix(run), run->job->options->resume, run->job->log, &run->lock);
 }
 
 int run_open_all(struct training_run *run)
@@ -217,7 +204,7 @@ int run_check_same(struct training_run *run)
     const struct checkpoint_entry *newest = newest_candidate(run);
     struct strbuf difference = {.data = NULL};
 
-    if (!run->path || run->job->options->resume != RESUME_OWN)
+    if (!run->path || !run->job->options->resume)
         return 0;
     assert(run->job->rank == 0 && run->digest[0]);
     if (check_unfinished(run))
@@ -226,16 +213,17 @@ int run_check_same(struct training_run *run)
         if (!strcmp(run->found.digest, run->digest))
             return 0;
         agreement_difference(run->found.about, strbuf_text(&run->about), &difference);
-        error_set("--resume: %s is of run '%s', which trains something else (%s): give the solver "
-                  "another snapshot_prefix to start again, or --resume=any to resume all the same",
-                  run->path, run->found.run,
-                  difference.length ? strbuf_text(&difference) : "its digest differs");
+        error_set(
+            "--resume: %s is of run '%s', which trains something else (%s): give the solver "
+            "another snapshot_prefix to start again, or --snapshot=FILE to resume all the same",
+            run->path, run->found.run,
+            difference.length ? strbuf_text(&difference) : "its digest differs");
         strbuf_free(&difference);
         return -1;
     }
     if (newest && newest->owner.digest && strcmp(newest->owner.digest, run->digest))
         return error_set("--resume: %s is of run '%s', which trains something else (solver, net, "
-                         "data or seed): --resume=any resumes from it all the same",
+                         "data or seed): --snapshot=FILE resumes from it all the same",
                          newest->path, run->file.run);
     return 0;
 }
@@ -260,7 +248,7 @@ newest_where(const struct training_run *run,
 
 static bool is_ignored(const struct training_run *run, const struct checkpoint_entry *entry)
 {
-    return !is_candidate(run, entry);
+    return !is_own(run, entry);
 }
 
 /* Another run's, of an iteration at which this run will write its own. */
@@ -361,7 +349,7 @@ int run_resume(struct training_run *run, float *history, struct train_state *at,
     for (int i = 0; i < run->list.count; i++) {
         const struct checkpoint_entry *entry = &run->list.entries[i];
         assert(i == 0 || entry->iteration <= entry[-1].iteration); /* the newest first */
-        if (!is_candidate(run, entry))
+        if (!is_own(run, entry))
             continue;
         if (try_state(run, entry->path, entry->owner.rule, history, at) == 0) {
             *resumed = true;
@@ -406,7 +394,7 @@ int run_find_best_all(struct training_run *run, bool resumed, struct scores *sco
         if (resumed && is_known(run) && !strcmp(run->found.best_of, scores->name))
             noted = (struct course_best){run->found.best, run->found.best_score};
         course->best = course_find_best(course, noted, file_exists, run, &gone);
-        if (gone.iteration >= 0 && run->job->options->resume != RESUME_OFF)
+        if (gone.iteration >= 0 && run->job->options->resume)
             LOG_WARNING(run->job->log,
                         "The best snapshot, of iteration %" PRId64 " (%s = %g), is gone: the next "
                         "test counts as the best",
@@ -428,8 +416,8 @@ int run_write_file(struct training_run *run)
 
 static int count_start(struct training_run *run, int64_t first)
 {
-    bool again = run->job->options->resume == RESUME_OWN && is_known(run) &&
-                 run->found.begun == first && first < run->job->max_iter;
+    bool again = run->job->options->resume && is_known(run) && run->found.begun == first &&
+                 first < run->job->max_iter;
 
     run->file.begun = first;
     run->file.starts = again ? run->found.starts + 1 : 1;
@@ -439,8 +427,8 @@ static int count_start(struct training_run *run, int64_t first)
         "run '%s' was started %d times at iteration %" PRId64
         " and never wrote a later snapshot. If it ended with a message, mend its cause; if its "
         "time was over, give it more (the job's limit, --time-limit), or save more often "
-        "(snapshot, --snapshot-every). --resume=any tries once more",
-        run->file.run, FRUITLESS_STARTS, first);
+        "(snapshot, --snapshot-every). Without %s the next start is the first again",
+        run->file.run, FRUITLESS_STARTS, first, run->path);
 }
 
 int run_begin(struct training_run *run, int64_t first, char *plan)

@@ -369,14 +369,17 @@ void output_log_start(const struct job *job, const struct compute *compute,
         LOG_WARNING(job->log, "Dilated: every transfer carries 1/%d of its bytes",
                     job->options->exchange.dilate);
     log_batch(job);
-    if (job->options->reproducible)
+    if (job->options->reproducible) {
+        char processor[ENGINE_PROCESSOR_WORDS] = "";
+
+        engine_processor(job->options->engine, processor);
         LOG_INFO(
             job->log,
             "Reproducible: %s, each a pass with BatchNorm statistics of its own; the "
             "same bits on any number of workers that have 1, 2, 4, 8 ... of them each, on one, "
             "and with --balance, on the same processors and oneDNN (%s)",
-            units_count(job_grains(job), "grain").text,
-            job->processors[0] ? job->processors : "not known");
+            units_count(job_grains(job), "grain").text, processor[0] ? processor : "not known");
+    }
     if (job->solver->local_lr_auto)
         LOG_INFO(job->log,
                  "LARS: every parameter's rate follows its norm and its gradient's "

@@ -36,7 +36,6 @@ struct stragglers {
     double seconds, stall, input; /* of training until the last one */
     struct sync_link *links;      /* as they were then */
     double *sorted;               /* scratch, a number for each rank */
-    double *paces;                /* rank 0: seconds of each worker for an iteration, of late */
 };
 
 int stragglers_open(const struct job *job, int64_t first, struct stragglers **out)
@@ -53,8 +52,7 @@ int stragglers_open(const struct job *job, int64_t first, struct stragglers **ou
     late->iteration = first;
     return error_status(OWN(job->owner, late->of_rank, n, "late ranks") ||
                         OWN(job->owner, late->links, n, "late ranks") ||
-                        OWN(job->owner, late->sorted, n, "late ranks") ||
-                        OWN(job->owner, late->paces, n, "late ranks"));
+                        OWN(job->owner, late->sorted, n, "late ranks"));
 }
 
 size_t stragglers_values(const struct stragglers *late)
@@ -172,8 +170,6 @@ void stragglers_judge(struct stragglers *late, int64_t iteration, const double *
         rank = find_slow_link(late, seen, seconds, &behind);
     }
     assert(rank < late->job->nranks);
-    for (int r = 0; r < late->job->nworkers; r++)
-        late->paces[r] = (seen[r].compute + seen[r].input) / (double)(iteration - late->iteration);
     late->looks++;
     if (rank >= 0) {
         late->of_rank[rank].times++;
@@ -184,11 +180,6 @@ void stragglers_judge(struct stragglers *late, int64_t iteration, const double *
                  units_seconds(behind).text, words[cause]);
     }
     late->iteration = iteration;
-}
-
-const double *stragglers_paces(const struct stragglers *late)
-{
-    return late && late->looks > 0 ? late->paces : NULL;
 }
 
 void stragglers_tell(const struct stragglers *late, struct figures *figures)

@@ -20,10 +20,6 @@ void stragglers_put(struct stragglers *stragglers, struct sync *sync, const stru
                     double seconds, double paused_stall, double *values);
 void stragglers_judge(struct stragglers *stragglers, int64_t iteration, const double *values);
 
-/* Rank 0: seconds of an iteration that each worker computed and read before the last judgement;
- * NULL: there was none. */
-const double *stragglers_paces(const struct stragglers *stragglers);
-
 /* What rank 0 has counted. */
 void stragglers_tell(const struct stragglers *stragglers, struct figures *figures);
 

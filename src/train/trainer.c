@@ -8,7 +8,6 @@
 #include "train/agree_job.h"
 #include "train/balance.h"
 #include "train/dry_run.h"
-#include "train/processors.h"
 #include "util/agree.h"
 #include "util/alloc.h"
 #include "util/watchdog.h"
@@ -34,8 +33,7 @@ struct setup {
 
 static int find_hosts_all(struct trainer *t)
 {
-    if (topology_create(t->job.world, &t->job.topology) || job_find_threads_all(&t->job) ||
-        processors_find_all(&t->job))
+    if (topology_create(t->job.world, &t->job.topology) || job_find_threads_all(&t->job))
         return -1;
     watchdog_hosts(&t->job.topology);
     return 0;
@@ -66,7 +64,7 @@ static int make_nets(struct trainer *t)
 static int create_nets(struct trainer *t)
 {
     t->ranks = (struct op_ranks){.sum = sum_over_workers, .context = t};
-    t->job.shares.saved = t->run.saved_plan;
+    t->job.shares.saved = t->job.options->exchange.measure ? NULL : t->run.saved_plan;
     return error_status(job_keep_batch(&t->job, t->run.global_batch) || job_cut_grains(&t->job) ||
                         result_open_trace(&t->job, &t->output.trace) || make_nets(t));
 }
@@ -135,12 +133,11 @@ static int read_state(struct trainer *t)
     if (o->snapshot && o->weights)
         return error_set("--snapshot and --weights: give a snapshot to resume training or "
                          "weights to finetune but not both");
-    if (o->resume != RESUME_OFF || o->snapshot) {
+    if (o->resume || o->snapshot) {
         if (ALLOC(t->setup->history, elems + 1, "history"))
             return -1;
     }
-    if (o->resume != RESUME_OFF &&
-        run_resume(&t->run, t->setup->history, &start->at, &start->resumed))
+    if (o->resume && run_resume(&t->run, t->setup->history, &start->at, &start->resumed))
         return -1;
     if (!start->resumed && o->snapshot) {
         if (run_take_state(&t->run, o->snapshot, t->setup->history, &start->at))
@@ -256,8 +253,7 @@ static int set_up(struct trainer *t)
     watchdog_step("building the nets");
     if (compute_open_engine_all(&t->compute, &t->job, &t->setup->places) ||
         error_agree(world, check_limits(t)) || form_all(t) ||
-        compute_build_all(&t->compute, &t->job, t->setup->memory_limit) ||
-        balance_find_room_all(&t->job, &t->compute))
+        compute_build_all(&t->compute, &t->job, t->setup->memory_limit))
         return -1;
     watchdog_step("measuring the network and choosing schemes");
     if (net_exchange_plan_all(&t->net_exchange, &t->exchange))

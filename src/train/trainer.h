@@ -16,14 +16,6 @@
 #include "util/log.h"
 #include "util/strbuf.h"
 
-/* Whether to go on from the newest state under the solver's snapshot_prefix that can be read,
- * instead of `weights` and `snapshot`. */
-enum resume {
-    RESUME_OFF,
-    RESUME_OWN, /* if it is this run's; where the run has none, from the beginning */
-    RESUME_ANY  /* whosever it is */
-};
-
 /* Grains of an iteration, where their size is not given. */
 enum { REPRODUCIBLE_GRAINS = 8 };
 
@@ -40,7 +32,8 @@ struct trainer_options {
     struct spec_overrides overrides; /* of the solver's fields */
     const char *weights;             /* paths of weight files, a comma list */
     const char *snapshot;            /* path of the solver state to resume from */
-    enum resume resume;
+    bool resume;     /* from the run's newest state under the solver's snapshot_prefix that can be
+                        read, if there is one, instead of `weights` and `snapshot` */
     const char *run; /* the run's name; NULL: one of its own, or the resumed run's */
     enum signal_effect signals[SIGNALS]; /* per signal: what it does */
     struct deadline deadline;            /* until when training may last; rank 0's counts */
@@ -65,19 +58,16 @@ struct trainer_options {
     struct exchange_options exchange; /* how ranks bring their gradients together */
     enum ps_update ps_update;         /* where servers apply the solver */
 
-    int batch;            /* > 0: samples per rank and pass, replaces the training data's */
-    int global_batch;     /* > 0: samples per iteration over all workers; not together with batch */
-    bool reproducible;    /* the same bits at any number of ranks */
-    int grain;            /* then: samples of a grain; 0: the batch over REPRODUCIBLE_GRAINS */
-    const char *balance;  /* how the batch is dealt to workers: parts with commas, such as "3,3,1";
-                             "": by their speed; NULL: evenly. Not with what leaves workers out */
-    bool balance_once;    /* by their speed at the start alone */
-    double balance_pause; /* else: seconds that pass before shares are dealt again */
-    int deals;            /* how often they were in this process */
-    bool shuffle;         /* the training data have a new order in each epoch */
-    bool sync_bn;         /* BatchNorm by the mean and variance of all workers' batches */
-    int max_iter;         /* > 0: iterations, replaces the solver's */
-    double epochs;        /* > 0: likewise in passes over the training data; not with max_iter */
+    int batch;           /* > 0: samples per rank and pass, replaces the training data's */
+    int global_batch;    /* > 0: samples per iteration over all workers; not together with batch */
+    bool reproducible;   /* the same bits at any number of ranks */
+    int grain;           /* then: samples of a grain; 0: the batch over REPRODUCIBLE_GRAINS */
+    const char *balance; /* how the batch is dealt to workers: parts with commas, such as "3,3,1";
+                            "": by their speed; NULL: evenly. Not with what leaves workers out */
+    bool shuffle;        /* the training data have a new order in each epoch */
+    bool sync_bn;        /* BatchNorm by the mean and variance of all workers' batches */
+    int max_iter;        /* > 0: iterations, replaces the solver's */
+    double epochs;       /* > 0: likewise in passes over the training data; not with max_iter */
     const char *snapshot_prefix; /* replaces the solver's */
     long long seed;              /* >= 0: replaces the solver's */
     int stop_after; /* > 0: training ends after this number of tests without a better score */
@@ -92,10 +82,9 @@ struct trainer_options {
     bool dry_run; /* nothing is to be trained: trainer_dry_run follows, not trainer_run */
 };
 
-/* The words of options, by enum ps_update ("auto", "host", "device") and enum resume ("off", "own",
- * "any"); ended by NULL, as util/choice.h has it. */
+/* The words of an option, by enum ps_update ("auto", "host", "device"); ended by NULL, as
+ * util/choice.h has it. */
 extern const char *const ps_update_words[];
-extern const char *const resume_words[];
 
 /* "stop" (0), "skip" or "skip,N" into the int `target`; fails with what is possible. */
 int on_nan_parse(const char *option, const char *text, void *target);
@@ -130,10 +119,6 @@ enum {
     TRAINER_LOST = EXCHANGE_LOST, /* a rank was lost: start again, perhaps without its host */
     TRAINER_INTERRUPTED = 130     /* stopped early without one */
 };
-
-/* Whether trainer_run, which succeeded, ended for new shares of the batch: its snapshot has them,
- * and a trainer with `resume` goes on. */
-bool trainer_deals_again(const struct trainer *trainer);
 
 /* One of these, after trainer_run succeeded. */
 int trainer_exit_status(const struct trainer *trainer);

@@ -12,7 +12,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#define BY_SAFETENSORS " as .safetensors, which --weights takes"
+#define BY_SAFETENSORS " as .safetensors, of which tools/weights.py makes a model"
 
 #define UTF16 "UTF-16 text: save it as UTF-8"
 
@@ -119,7 +119,7 @@ const char *file_kind_of(const void *begin, size_t bytes)
         return "a Python pickle, such as an old PyTorch file (.pth): save its "
                "state_dict" BY_SAFETENSORS;
     return n > 9 && head[8] == '{' && strchr("\" \n}", head[9]) && !head[7] && !head[6] && !head[5]
-               ? "a safetensors file: 'poseidon convert weights IN OUT.caffemodel.h5' makes a "
+               ? "a safetensors file: 'python3 tools/weights.py IN OUT.caffemodel.h5' makes a "
                  "model of it"
                : NULL;
 }

@@ -32,7 +32,7 @@ bool option_warns(void)
 
 /* More threads than cores take turns, and wait for each other where they should compute; many more
  * do not come to an end, or find no memory for their stacks. */
-int option_parse_threads(const char *name, const char *text, int *out)
+static int parse_threads(const char *name, const char *text, int *out)
 {
     enum { PER_CORE = 16 };
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -72,7 +72,7 @@ int option_store(const struct option *o, const char *name, const char *text)
         *(const char **)o->target = text;
         return 0;
     case OPTION_THREADS:
-        return option_parse_threads(name, text, o->target);
+        return parse_threads(name, text, o->target);
     case OPTION_INT:
     case OPTION_COUNT:
         if (units_parse_whole(name, text, o->kind == OPTION_COUNT, INT_MAX, &number))

@@ -11,7 +11,8 @@ enum option_kind {
     OPTION_TEXT,    /* const char **: borrowed from argv */
     OPTION_INT,     /* int * */
     OPTION_COUNT,   /* int *: at least 1 */
-    OPTION_THREADS, /* int *: option_parse_threads */
+    OPTION_THREADS, /* int *: at least 1, at most 16 for each core; more than the cores is warned of
+                       on standard error, by one rank alone */
     OPTION_SEED,    /* long long * */
     OPTION_BYTES,   /* size_t *: a number with an optional k, m or g */
     OPTION_REAL,    /* double *: above 0 */
@@ -74,9 +75,6 @@ void options_add(struct option_rows *rows, const struct option *more, int n);
  * name: what messages call the option, "--chunk", "--tune=chunk" or "chunk". Fails with a message.
  */
 int option_store(const struct option *option, const char *name, const char *text);
-
-/* A number of threads: at least 1, at most 16 for each core. Warns of more than the cores. */
-int option_parse_threads(const char *name, const char *text, int *out);
 
 /* "NAME=VALUE,NAME=VALUE", which is cut apart, into the rows' targets. */
 int options_parse_words(struct option_rows *rows, char *text);

@@ -35,8 +35,6 @@ while IFS=: read -r file what; do
     echo "$file 0" >images.txt
     refuses "*w.caffemodel: expected a binary model (.caffemodel), $found*" test --model=net.prototxt --weights=w.caffemodel
     refuses "*w.caffemodel.h5: expected a binary model (.caffemodel), $found*" test --model=net.prototxt --weights=w.caffemodel.h5
-    cp $file w.safetensors
-    refuses "*w.safetensors: expected a safetensors file, $found*" convert weights w.safetensors o.caffemodel
     refuses "*s.solverstate: expected a solver state (.solverstate), $found*" train --solver=solver.prototxt --snapshot=s.solverstate
     if [ -s $file ]; then # an empty text is a message without fields, as for protoc
         refuses "*n.prototxt: expected text, $found*" summary --model=n.prototxt
@@ -115,10 +113,6 @@ done
 limit=
 works '*total*' summary --model=/dev/stdin <net.prototxt
 rm -r db
-mkdir mnist
-for name in train-images-idx3-ubyte train-labels-idx1-ubyte data_batch_1.bin; do cp lfs mnist/$name; done
-refuses '*train-images-idx3-ubyte: expected data, found a Git LFS pointer*' convert mnist mnist o.h5
-refuses '*data_batch_1.bin: expected data, found a Git LFS pointer*' convert cifar10 mnist/data_batch_1.bin o.h5
 
 # a net without parameters needs no weights; one with parameters, and files in each other's place, are said
 cat >plain.prototxt <<'END'

@@ -59,15 +59,12 @@ convert images photos disk/x.h5
 convert images photos disk/x_lmdb
 convert images photos disk/x_lmdb --encoded
 convert images photos disk/x.h5 --split=0.5
-convert images photos other.h5 --mean=disk/mean.h5
-convert images photos other.h5 --mean=disk/mean.binaryproto
 mean set.h5 disk/mean.h5
 mean set.h5 disk/mean.binaryproto
 extract --model=net.prototxt --weights=$weights --blobs=ip,conv disk/x.h5
 extract --model=net.prototxt --weights=$weights --blobs=ip --databases=disk/x_lmdb
 convert weights $weights disk/x.caffemodel
 convert weights $weights disk/x.caffemodel.h5
-convert weights $weights disk/x.safetensors
 upgrade net.prototxt disk/x.prototxt
 export --model=net.prototxt --weights=$weights disk/x.onnx
 time --model=net.prototxt --iterations=1 --profile=disk/x.csv

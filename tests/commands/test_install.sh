@@ -122,7 +122,7 @@ EOF
     [ "$(line 6)" = png ] || fail "completion of a value: $(line 6)"
     [ "$(line 7)" = layers ] || fail "completion of 'help la': $(line 7)"
     [ -z "$(line 8)" ] || fail "completion of a file: $(line 8)"
-    [ "$(line 9)" = 'cifar10 mnist images weights' ] || fail "completion behind convert: $(line 9)"
+    [ "$(line 9)" = 'images weights' ] || fail "completion behind convert: $(line 9)"
     [ "$(line 10)" = sfb ] || fail "completion of --comm=s: $(line 10)"
     [ "$(line 11)" = 'cpu cuda' ] || fail "completion of --engine=c: $(line 11)"
     [ "$(line 12)" = '--force --help' ] || fail "completion behind convert weights: $(line 12)"

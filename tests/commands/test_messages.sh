@@ -89,17 +89,18 @@ refuses "*did you mean --model=net.prototxt (usage*" summary net.prototxt
 refuses '*--max-iter expects a whole number, found*1e6*' train --solver=solver.prototxt --max-iter=1e6
 
 # convert is parsed as the others are
-refuses '*expected a kind (cifar10, mnist, images or weights)*' convert
-refuses "*unknown kind of data 'image'; did you mean images? (expected cifar10, mnist, images or weights*" \
+refuses '*expected a kind (images or weights)*' convert
+refuses "*unknown kind of data 'image'; did you mean images? (expected images or weights*" \
     convert image fl x.h5 --resize=64
-refuses "*unknown kind of data 'coco' (expected*" convert --force coco a b.h5
+refuses "*unknown kind of data 'coco' (expected*" convert coco a b.h5
+refuses '*--force: expected a kind (images or weights) as the first word*' convert --force images a b.h5
+for set in mnist cifar10; do
+    refuses "*'convert $set' is a tool now: python3 tools/make_sets.py $set SRC DST.h5*" convert $set a b.h5
+done
 touch t_lmdb
-refuses "*'t_lmdb' is a path: expected what is there as the first word, cifar10, *LMDB, LevelDB or HDF5 need no conversion*" \
+refuses "*'t_lmdb' is a path: expected what is there as the first word, images *LMDB, LevelDB or HDF5 need no conversion*" \
     convert t_lmdb x.h5
-refuses "*unknown option --sed; did you mean --seed?*" convert mnist a b.h5 --sed 3
-refuses "*x_lmdb*cifar10 is written as HDF5; expected a name that ends in .h5 (only 'convert images' writes LMDB*" \
-    convert cifar10 a.tar.gz x_lmdb
-refuses '*--seed has no effect without --shuffle*' convert mnist a b.h5 --seed 3
+refuses "*unknown option --sed; did you mean --seed?*" convert images a b.h5 --sed 3
 refuses '*expected a folder or list of images*' convert images
 
 # solvers

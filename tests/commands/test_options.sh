@@ -87,7 +87,7 @@ refuses '*--on-signal=TERM=stop,: expected signals*' train --solver=solver.proto
 refuses '*"halt" was specified: --on-signal expects none, snapshot or stop*' train --solver=solver.prototxt --on-signal=TERM=halt
 refuses '*--trace=,1-2 names no file*' train --solver=solver.prototxt --trace=,1-2
 refuses '*--trace: iterations must be given as A-B*' train --solver=solver.prototxt --trace=t.json,2-1
-refuses '*--resume=x.solverstate: expected --resume or --resume=any; --snapshot=FILE resumes from one snapshot' \
+refuses '*--resume is a flag: give it alone, or =true or =false' \
     train --solver=solver.prototxt --resume=x.solverstate
 train '*' --trace=a,b.json,1-2
 [ -s a,b.json ] || fail 'a comma in the name of a trace'
@@ -103,8 +103,6 @@ refuses '*--gzip=3: expected 0 to 9, and HDF5*' convert images . x_lmdb --gzip=3
 printf 'a.png 0\n' >list.txt
 refuses '*--seed has no effect without --shuffle*' convert images list.txt x.h5 --seed=3
 refuses '*--shuffle=maybe: expected false or true*' convert images list.txt x.h5 --shuffle=maybe
-: >train-images-idx3-ubyte
-refuses '*--split is for folders*' convert mnist train-images-idx3-ubyte x.h5 --split=test
 
 # --help
 for command in train test time summary plan convert 'convert images' 'convert weights' mean classify extract export upgrade doctor \

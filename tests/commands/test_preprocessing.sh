@@ -21,7 +21,8 @@ for c, name in enumerate(['ash', 'birch', 'cedar']):
             f.write(b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', w, h, 8, 2, 0, 0, 0)) +
                     chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b''))
 PY
-works '*12 images of 3x16x18 of 3 classes*' convert images photos trees.h5 --no-shuffle --resize=18x16 --mean=mean.h5
+works '*12 images of 3x16x18 of 3 classes*' convert images photos trees.h5 --no-shuffle --resize=18x16
+works '*mean.h5: the mean of 12 images*' mean trees.h5 mean.h5
 "$POSEIDON" --version | grep -q LMDB && works '*12 images*' convert images photos trees_lmdb --no-shuffle --resize=18x16
 for class in 0/ash 1/birch 2/cedar; do
     for k in 0 1 2 3; do echo "photos/${class#*/}/$k.png ${class%/*}"; done
@@ -82,12 +83,12 @@ refuses '*the image is 3x30x20, but the mean image and the first one are 3x16x18
 mv trees.h5 away.h5
 # where the data is not, the weights say what it was, in every form; the scores are those with the data
 model=weights.caffemodel.h5
-for to in w.caffemodel w.safetensors back.caffemodel.h5; do
+for to in w.caffemodel back.caffemodel.h5; do
     works '*parameters of*' convert weights $model $to
     model=$to
 done
 sed 's/^layer { name: "trees".*/layer { name: "in" type: "Input" top: "data" input_param { shape { dim: [1, 3, 14, 14] } } }/; /SoftmaxWithLoss/d' hdf5.prototxt >deploy.prototxt
-for weights in weights.caffemodel.h5 w.caffemodel w.safetensors back.caffemodel.h5; do
+for weights in weights.caffemodel.h5 w.caffemodel back.caffemodel.h5; do
     # shellcheck disable=SC2046 # names of photographs
     run classify --model=deploy.prototxt --weights=$weights --json --top=3 $(sed 's/ .*//' list)
     has "$err" "Preprocessing: resize 18x16, crop 14x14, mean mean.h5, scale 0.01, blue, green, red (from the weights '$weights')" "$weights"
@@ -100,7 +101,7 @@ for with_data, told in zip(json.load(open("hdf5.json")), json.load(open("told.js
     works '*"cedar"*' classify --model=hdf5.prototxt --weights=$weights $first
 done
 # ONNX has them as metadata
-works '*' export --model=deploy.prototxt --weights=w.safetensors w.onnx
+works '*' export --model=deploy.prototxt --weights=w.caffemodel w.onnx
 strings=$(tr -c '[:print:]\n' '\n' <w.onnx)
 has "$strings" '*classes*ash
 birch

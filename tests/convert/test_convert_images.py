@@ -112,7 +112,8 @@ class Images(unittest.TestCase):
     # ---- HDF5
     def test_list_to_hdf5(self):
         out, mean = self.path("x.h5"), self.path("mean.h5")
-        done = self.convert(self.list(), out, "--mean=" + mean)
+        done = self.convert(self.list(), out)
+        self.run_poseidon("mean", out, mean)
         self.assertIn("5 images of 3x23x37", done.stdout)
         self.assertEqual(done.stderr, "")
         with h5py.File(out, "r") as f, h5py.File(mean, "r") as m:
@@ -221,7 +222,7 @@ class Images(unittest.TestCase):
         for seed in (1, 1, 2):
             out = self.path("trees.h5")
             done = self.run_poseidon("convert", "images", self.path("photos"), out, "--resize=8", "--split=0.3",
-                                     "--seed=%d" % seed, "--force", "--mean=" + self.path("mean.h5"))
+                                     "--seed=%d" % seed, "--force")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertFalse(os.path.exists(out))
             parts = []
@@ -536,7 +537,6 @@ class Images(unittest.TestCase):
             self.bad(*arguments, says=[says], status=1)
         self.bad(self.path("none"), out, says=["none", "no such file"])
         self.bad(listing, self.path("none", "x.h5"), says=["none", "No such file"])
-        self.bad(listing, out, "--mean=" + out, says=["the same file"])
         self.bad(listing, listing + ".h5", says=["5 images refused, and none is left; the first, ", "no such file"])
         self.write("bad.txt", b"x.png 1\nx.png\n")
         self.bad(self.path("bad.txt"), out, says=["bad.txt:2", "has no label"])

@@ -1,8 +1,6 @@
 #!/usr/bin/python3
 """Writes the seeds of the fuzz targets below corpus/; further seeds are fixtures of the tests."""
-import gzip
 import os
-import struct
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
 
@@ -12,20 +10,6 @@ def write(name, content):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "wb") as f:
         f.write(content)
-
-
-def idx():
-    images = struct.pack(">BBBBIII", 0, 0, 8, 3, 3, 4, 5) + bytes(range(60))
-    labels = struct.pack(">BBBBI", 0, 0, 8, 1, 3) + bytes([0, 9, 4])
-    packed = gzip.compress(labels, mtime=0)
-    write("idx/plain", bytes([len(labels)]) + labels + images)
-    write("idx/gzip", bytes([len(packed)]) + packed + gzip.compress(images, mtime=0))
-
-
-def cifar():
-    records = b"".join(bytes([r]) + bytes((r + e // 64) % 256 for e in range(3072)) for r in range(2))
-    write("cifar/gzip", gzip.compress(records, mtime=0))
-    write("cifar/one", b"\7" + bytes(3072))
 
 
 def datum():
@@ -47,7 +31,5 @@ def lists():
     write("list/several", b"a b/c.jpg .3 -1e4\n\"c.jpg 2\"\t1 0\n")
 
 
-idx()
-cifar()
 datum()
 lists()

@@ -12,7 +12,7 @@ if [ "${1:-}" = --digest ]; then
 fi
 folder=tests/gpu/packages
 seeds='libopenmpi3 libopenmpi-dev openmpi-bin openmpi-common libhdf5-dev libhdf5-103-1 libdnnl-dev libdnnl2
-protobuf-c-compiler libprotobuf-c-dev libprotobuf-c1 zlib1g-dev check libpmix2 libhwloc-plugins pkg-config
+protobuf-c-compiler libprotobuf-c-dev libprotobuf-c1 check libpmix2 libhwloc-plugins pkg-config
 pkgconf pkgconf-bin libpkgconf3 libhdf5-hl-100 libaec-dev libsubunit-dev libevent-dev libpmix-dev libhwloc-dev
 libibverbs-dev'
 

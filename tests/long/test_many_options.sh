@@ -27,7 +27,6 @@ cat >options <<'END'
 --on-nan=skip
 --stop-after=1
 --keep-best=accuracy
---resume=any
 --set=local_lr_auto=true
 --set=clip_gradients=0.5
 --set=iter_size=2

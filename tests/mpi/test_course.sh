@@ -152,7 +152,7 @@ listed() {
 }
 listed >before
 for options in "--snapshot=$work/x_iter_40.solverstate.h5 --max-iter=30" "--snapshot=$work/x_iter_60.solverstate.h5 --max-iter=60" \
-    '--resume=any --max-iter=50' "--resume --run=$(sed -n 's/^run	//p' x.run)"; do
+    "--resume --run=$(sed -n 's/^run	//p' x.run)"; do
     # shellcheck disable=SC2086
     ends 0 'Nothing is left to do: the snapshot is of iteration [46]0, and training ends with iteration [356]0' 2 $options
     listed >now
@@ -252,6 +252,6 @@ grep -q overwrites run.log && fail 'other iterations: overwrites'
 # with rates that follow max_iter the end says how to train on
 solver 'lr_policy: "poly"' 'power: 1' 'max_iter: 9' 'test_interval: 100'
 ends 0 '' 1
-ends 1 'To train on, raise max_iter and give --resume=any, for the rates of lr_policy "poly" follow max_iter' 1 --resume
-ends 0 'Resuming from .*iter_9' 1 --resume=any --max-iter=10
+ends 1 'To train on, raise max_iter and give --snapshot=FILE, for the rates of lr_policy "poly" follow max_iter' 1 --resume
+ends 0 'Resuming from .*iter_9' 1 --snapshot="$(ls -t x_iter_9.solverstate*)" --max-iter=10
 finish

@@ -73,13 +73,13 @@ says 1 'few files' 'WRONG: [^ ]+: a process may open 200 files: ulimit -n 1024'
 POSEIDON_CACHE=/proc/nowhere timeout 600 "$POSEIDON" doctor >doctor.log 2>&1
 status=$?
 says 0 'no cache' 'note: +[^ ]+: no cache folder: every run measures the cluster again; POSEIDON_CACHE=FOLDER' 'nothing is wrong here'
-echo 'const char *zlibVersion(void) { return "9.9"; }' >zlib.c
-if ${CC:-cc} -shared -fPIC -o zlib.so zlib.c 2>/dev/null; then
+echo 'const char *protobuf_c_version(void) { return "9.9"; }' >other.c
+if ${CC:-cc} -shared -fPIC -o other.so other.c 2>/dev/null; then
     # shellcheck disable=SC2086 # MPIRUN may carry options
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 600 ${MPIRUN:-mpirun} --oversubscribe \
-        -n 1 "$POSEIDON" doctor : -n 1 -x LD_PRELOAD=./zlib.so "$POSEIDON" doctor >doctor.log 2>&1
+        -n 1 "$POSEIDON" doctor : -n 1 -x LD_PRELOAD=./other.so "$POSEIDON" doctor >doctor.log 2>&1
     status=$?
-    says 1 'another library on one rank' 'poseidon doctor: .*zlib differs: [0-9.]+ on rank 0; 9.9 on rank 1'
+    says 1 'another library on one rank' 'poseidon doctor: .*protobuf-c differs: [0-9.]+ on rank 0; 9.9 on rank 1'
 else
     echo 'left out: another library on one rank (no compiler)'
 fi

@@ -26,7 +26,6 @@ to finetune but not both | --snapshot=x.solverstate --weights=x.caffemodel
 --engine=replay computes nothing and trains nothing: --tune=check-sync does not apply | --engine=replay --tune=check-sync=1
 --engine=replay computes nothing and trains nothing: --shuffle does not apply | --engine=replay --shuffle
 --engine=replay computes nothing and trains nothing: --balance does not apply | --engine=replay --balance=3,1
---engine=replay computes nothing and trains nothing: --tune=balance-pause does not apply | --engine=replay --tune=balance-pause=1s
 --engine=replay computes nothing and trains nothing: --sync-bn does not apply | --engine=replay --sync-bn
 --engine=replay computes nothing and trains nothing: --csv does not apply | --engine=replay --csv=c.csv
 --engine=replay computes nothing and trains nothing: --tensorboard does not apply | --engine=replay --tensorboard=d

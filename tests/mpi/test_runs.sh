@@ -47,9 +47,10 @@ cp kept.prototxt net.prototxt
 make_solver solver.prototxt 'max_iter: 16' 'snapshot: 8' 'display: 2' "snapshot_prefix: \"$work/run\""
 runs 0 'Resuming from .*run_iter_14.solverstate.h5' --resume
 
-# --resume=any takes the newest, whosever it is.
-runs 0 'Resuming from .*run_iter_20.solverstate.h5' --resume=any --seed=2 --max-iter=22
-[ "$(figure run)" = "$old" ] || fail "--resume=any went on with run $(figure run), not $old"
+# --snapshot=FILE goes on from any state, as a run of its own.
+runs 0 'Resuming from .*run_iter_20.solverstate.h5' --snapshot="$work/run_iter_20.solverstate.h5" --seed=2 --max-iter=22
+[ "$(figure run)" != "$old" ] || fail "--snapshot went on with run $old"
+old=$(figure run)
 # Without its file a run is known by its newest snapshot.
 rm run.run
 runs 1 "run_iter_22.solverstate.h5 is of run '$old', which trains something else" --resume --max-iter=24
@@ -96,7 +97,8 @@ done
 runs 1 "was started 3 times at iteration 0 and never wrote a later snapshot" --resume
 grep -q 'run.lock: the lock of run .* is stale: it is taken over' run.log || fail 'a stale lock is not told of'
 [ ! -f run.lock ] || fail 'a run that failed at its start keeps the prefix'
-runs 0 '' --resume any --max-iter=2
+rm run.run
+runs 0 '' --resume --max-iter=2
 
 # On another number of ranks: the same samples in the same order. 4 ranks, then 2, then 3: but for the order of
 # sums the parameters of 4 ranks throughout, so the losses agree to many digits.

@@ -216,36 +216,6 @@ START_TEST(a_message_names_the_first_difference_and_the_ranks_that_have_a_value)
 }
 END_TEST
 
-START_TEST(processors_are_listed_once_and_in_one_order)
-{
-    static const char texts[4][ENGINE_PROCESSOR_WORDS] = {"Zen", "Alder", "Zen", "Mill"};
-    struct strbuf list = {.data = NULL}, other = {.data = NULL};
-
-    agree_job_list_processors(texts, 4, &list);
-    ck_assert_str_eq(strbuf_text(&list), "Alder; Mill; Zen");
-    agree_job_list_processors(texts, 1, &other);
-    ck_assert_str_eq(strbuf_text(&other), "Zen");
-    strbuf_free(&list);
-    strbuf_free(&other);
-}
-END_TEST
-
-START_TEST(a_run_for_bits_is_of_its_processors)
-{
-    struct made a, b;
-    char zen[] = "Zen", mill[] = "Mill";
-
-    make(&a, NULL, NULL);
-    make(&b, NULL, NULL);
-    a.options.reproducible = b.options.reproducible = true;
-    a.job.processors = zen, b.job.processors = mill;
-    ck_assert_str_eq(difference(&a, &b, true), "processors: Zen there, Mill here");
-    ck_assert_str_eq(difference(&a, &b, false), "");
-    done(&a);
-    done(&b);
-}
-END_TEST
-
 START_TEST(products_of_rounded_operands_are_of_the_run)
 {
     struct made a, b;
@@ -272,7 +242,5 @@ SUITE("agree_job")
     tcase_add_test(tcase, a_policy_that_looks_at_the_end_is_of_the_run);
     tcase_add_test(tcase, data_are_told_by_their_records_where_all_ranks_read_the_same);
     tcase_add_test(tcase, a_message_names_the_first_difference_and_the_ranks_that_have_a_value);
-    tcase_add_test(tcase, processors_are_listed_once_and_in_one_order);
-    tcase_add_test(tcase, a_run_for_bits_is_of_its_processors);
     tcase_add_test(tcase, products_of_rounded_operands_are_of_the_run);
 }

@@ -72,6 +72,21 @@ INLINE float unary_bnll(float x)
     return x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x));
 }
 
+/* sqrt(2 / pi) (x + 0.044715 x^3) */
+#define GELU_SCALE 0.797884561f
+#define GELU_CUBIC 0.044715f
+
+INLINE float unary_normal(float x)
+{
+    return 0.5f * erfcf(-0.707106781f * x);
+}
+
+/* The logistic function of this is near the normal distribution. */
+INLINE float unary_normal_logit(float x)
+{
+    return 2 * GELU_SCALE * x * (1 + GELU_CUBIC * x * x);
+}
+
 INLINE float unary_power(float base, float power)
 {
     return power == 1      ? base
@@ -105,6 +120,12 @@ CPU_KERNEL static void unary_forward_piece(const struct unary_args *args, const 
         MAP(v > 0 ? v : a * unary_exp_minus_one(v));
     case UNARY_EXP:
         MAP(unary_exp(a * v + b));
+    case UNARY_GELU:
+        if (a == 0) {
+            MAP(v * unary_normal(v));
+        } else {
+            MAP(v * unary_sigmoid(unary_normal_logit(v)));
+        }
     case UNARY_LOG:
         MAP(c * logf(a * v + b));
     case UNARY_POWER:
@@ -154,7 +175,13 @@ CPU_KERNEL static void unary_backward_top_piece(const struct unary_args *args, c
         MAP(v * (1 - v));
     case UNARY_TANH:
         MAP(1 - v * v);
-    default:
+    case UNARY_ABS: /* op_check keeps these out of place */
+    case UNARY_BNLL:
+    case UNARY_CLIP:
+    case UNARY_GELU:
+    case UNARY_LOG:
+    case UNARY_SWISH:
+    case UNARY_THRESHOLD:
         break;
     }
 }
@@ -176,6 +203,19 @@ INLINE float unary_swish_slope(float x, float beta)
     return beta * x * s + s * (1 - beta * x * s);
 }
 
+INLINE float unary_gelu_slope(float x)
+{
+    return unary_normal(x) + 0.398942280f * x * unary_exp(-0.5f * x * x);
+}
+
+INLINE float unary_near_gelu_slope(float x)
+{
+    float t = unary_normal_logit(x), s = unary_sigmoid(t);
+
+    /* 1 - s would lose its digits where s is near 1 */
+    return s + s * unary_sigmoid(-t) * 2 * GELU_SCALE * x * (1 + 3 * GELU_CUBIC * x * x);
+}
+
 CPU_KERNEL static void unary_backward_piece(const struct unary_args *args, const float *x,
                                             const float *dy, float *dx, size_t n)
 {
@@ -192,6 +232,12 @@ CPU_KERNEL static void unary_backward_piece(const struct unary_args *args, const
         MAP(v > 0 ? 1 : a * unary_exp(v));
     case UNARY_EXP:
         MAP(a * unary_exp(a * v + b));
+    case UNARY_GELU:
+        if (a == 0) {
+            MAP(unary_gelu_slope(v));
+        } else {
+            MAP(unary_near_gelu_slope(v));
+        }
     case UNARY_LOG:
         MAP(c * a / (a * v + b));
     case UNARY_POWER:

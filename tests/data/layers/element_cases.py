@@ -5,6 +5,39 @@ from norm_cases import fit
 from value_record import case, grid, hidden, layer
 
 
+def unary_group(f):
+    """(name, layer's type, its fields, function, range of x): by shapes, in place, and in place in TEST."""
+    for name, kind, rest, g, low, high in f:
+        for shape in [(2, 5, 3, 3), (3, 7)]:
+            case('%s_%d' % (name, len(shape)), [layer('l', kind, ['x'], ['y'], rest)],
+                 {'x': grid(*shape, low=low, high=high, odd=True)}, lambda x, w: [g(x['x'])])
+        if kind == 'AbsVal':
+            continue
+        # in place, and under another in-place layer that destroys what a careless backward would read
+        x = grid(2, 5, 3, 3, low=2 * low, high=2 * high, odd=True, step=1 / 8, shift=-0.5)
+        case('%s_in_place' % name,
+             [hidden('a', 'Power', ['x'], ['y'], 'power_param { scale: 0.5 shift: 0.25 }'),
+              hidden('l', kind, ['y'], ['y'], rest), hidden('b', 'Power', ['y'], ['y'], 'power_param { scale: -3 shift: 1 }'),
+              layer('d', 'TanH', ['y'], ['y'])],
+             {'x': x}, lambda x, w: [torch.tanh(1 - 3 * g(0.5 * x['x'] + 0.25))],
+             tolerance=1e-4)
+        case('%s_test_in_place' % name,
+             [hidden('a', 'Power', ['x'], ['y'], 'power_param { scale: 0.5 shift: 0.25 }'),
+              hidden('l', kind, ['y'], ['y'], rest)],
+             {'x': x}, lambda x, w: [g(0.5 * x['x'] + 0.25)], train=False)
+
+
+def gelu_cases():
+    """GELU in both forms, also where its tails vanish."""
+    gelu = torch.nn.functional.gelu
+    forms = [('gelu', '', gelu), ('gelu_tanh', 'gelu_param { approximate: true }', lambda x: gelu(x, approximate='tanh'))]
+    unary_group([(name, 'GELU', rest, g, -4, 4) for name, rest, g in forms])
+    wide = torch.tensor([-200., -20, -9, -5, -3, -1, -0.25, -1e-4, 0, 1e-4, 0.25, 1, 3, 5, 9, 20, 200])
+    for name, rest, g in forms:
+        case('%s_wide' % name, [layer('l', 'GELU', ['x'], ['y'], rest)], {'x': wide}, lambda x, w: [g(x['x'])],
+             differences=False, tolerance=1e-6)
+
+
 def unary_cases():
     t = torch
     f = [
@@ -34,24 +67,7 @@ def unary_cases():
         ('swish_two', 'Swish', 'swish_param { beta: 2 }', lambda x: x * t.sigmoid(2 * x), -4, 4),
         ('tanh', 'TanH', '', t.tanh, -4, 4),
     ]
-    for name, kind, rest, g, low, high in f:
-        for shape in [(2, 5, 3, 3), (3, 7)]:
-            case('%s_%d' % (name, len(shape)), [layer('l', kind, ['x'], ['y'], rest)],
-                 {'x': grid(*shape, low=low, high=high, odd=True)}, lambda x, w: [g(x['x'])])
-        if kind == 'AbsVal':
-            continue
-        # in place, and under another in-place layer that destroys what a careless backward would read
-        x = grid(2, 5, 3, 3, low=2 * low, high=2 * high, odd=True, step=1 / 8, shift=-0.5)
-        case('%s_in_place' % name,
-             [hidden('a', 'Power', ['x'], ['y'], 'power_param { scale: 0.5 shift: 0.25 }'),
-              hidden('l', kind, ['y'], ['y'], rest), hidden('b', 'Power', ['y'], ['y'], 'power_param { scale: -3 shift: 1 }'),
-              layer('d', 'TanH', ['y'], ['y'])],
-             {'x': x}, lambda x, w: [t.tanh(1 - 3 * g(0.5 * x['x'] + 0.25))],
-             tolerance=1e-4)
-        case('%s_test_in_place' % name,
-             [hidden('a', 'Power', ['x'], ['y'], 'power_param { scale: 0.5 shift: 0.25 }'),
-              hidden('l', kind, ['y'], ['y'], rest)],
-             {'x': x}, lambda x, w: [g(0.5 * x['x'] + 0.25)], train=False)
+    unary_group(f)
     wide = torch.tensor([-200., -100, -90, -50, -20, -10, -1, -0.25, -0.01, -1e-4, 0, 1e-4, 0.01, 0.25, 1, 10, 20,
                          50, 80, 87, 88])
     for name, kind, g in [('sigmoid', 'Sigmoid', t.sigmoid), ('tanh', 'TanH', t.tanh), ('elu', 'ELU', t.nn.functional.elu),

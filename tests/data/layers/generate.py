@@ -30,6 +30,7 @@ core_cases.core()
 net_cases.nets()
 spatial_cases.spatial()
 core_cases.smoothing()
+value_record.group(len(groups), element_cases.gelu_cases)
 
 path = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'values.txt')
 with open(path, 'w') as f:

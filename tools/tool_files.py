@@ -1,0 +1,96 @@
+"""What the tools share: outputs that are whole or not there, and endings of one line."""
+import contextlib
+import io
+import os
+import signal
+import sys
+
+
+class Refused(Exception):
+    """What is wrong, for one line."""
+
+
+class Output(io.FileIO):
+    """A file whose first failed write is kept in `error`. HDF5 crashes at its end where a write fails."""
+    error = None
+
+    def write(self, data):
+        rest = memoryview(data).cast("B")
+        try:
+            while rest:
+                rest = rest[super().write(rest):]
+        except OSError as error:
+            self.error = self.error or error
+        return len(data)
+
+    def truncate(self, size=None):
+        try:
+            return super().truncate(size)
+        except OSError as error:
+            self.error = self.error or error
+            return size
+
+    def check(self):
+        if self.error:
+            raise self.error
+
+
+@contextlib.contextmanager
+def replace(path):
+    """A file to be written, which becomes `path` when the block ends well, and else is removed."""
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        with Output(temporary, "x+") as output:
+            yield output
+            output.check()
+            os.fsync(output.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        if error.errno:
+            error.filename = path
+        raise
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+@contextlib.contextmanager
+def write_hdf5(path):
+    """An h5py.File to be written, and a function that fails where writing has failed so far."""
+    import h5py
+    with replace(path) as output:
+        with h5py.File(output, "w") as file:
+            yield file, output.check
+
+
+def check_output(path, endings, sources, force):
+    """Refuses an output of another ending, one that is an input, and without `force` one that exists."""
+    if os.path.isdir(path):
+        raise Refused(f"{path} is a folder")
+    if not path.endswith(endings):
+        raise Refused(f"'{path}': expected a name that ends in {' or '.join(endings)}")
+    if not os.path.isdir(os.path.dirname(path) or "."):
+        raise Refused(f"{os.path.dirname(path)}: No such file or directory")
+    if os.path.exists(path) and any(os.path.exists(source) and os.path.samefile(source, path) for source in sources):
+        raise Refused(f"{path} is one of the inputs")
+    if os.path.exists(path) and not force:
+        raise Refused(f"{path} exists already; --force replaces it")
+
+
+def run(main):
+    """Calls `main`; what ends it early becomes one line and the status 1."""
+    tool = os.path.basename(sys.argv[0])
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        main()
+    except Refused as error:
+        sys.exit(f"{tool}: {error}")
+    except ImportError as error:
+        sys.exit(f"{tool}: {error.name} is missing: pip install {error.name} (tools/requirements.txt lists all)")
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        sys.exit(f"{tool}: {where}{os.strerror(error.errno) if error.errno else error}")
+    except MemoryError:
+        sys.exit(f"{tool}: out of memory")
+    except KeyboardInterrupt:
+        sys.exit(f"{tool}: interrupted; nothing was written")
