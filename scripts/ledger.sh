@@ -39,7 +39,6 @@ libposeidon: tensors on GPUs|H|src/library/place.* src/engine/module.*
 snapshots in Caffe'"'"'s two forms|H|src/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
 kept snapshots, the run and its lock|N|src/snapshot/{snapshot_writer,kept_list,prefix_lock,run_file}.* src/train/run*.*
 weights in other forms|N|src/snapshot/{safetensors,weights}.* src/commands/command_convert_weights.c
-ONNX|N|src/export/{check,export,export_internal,onnx,operators}.* src/commands/command_export.c
 report|N|src/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/train/result.c
 CSV, TensorBoard|c|src/report/curves.* src/train/metrics.c
 trace, timeline|c|src/trace/* src/timeline/*

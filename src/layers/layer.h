@@ -224,9 +224,6 @@ int layer_declare_param(struct layer *layer, const char *what, int naxes, const 
 int layer_notice(const struct layer *layer, const struct layer_env *env, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The operator of a layer and its arguments; for layers with an operator. After setup. */
-struct op_args layer_arguments(struct layer *layer);
-
 /* Creates the layer's operators. Fails if the engine cannot make one (engine_op_create). */
 int layer_build(struct layer *layer, struct engine *engine);
 

@@ -69,7 +69,6 @@ convert weights $weights disk/x.caffemodel
 convert weights $weights disk/x.caffemodel.h5
 convert weights $weights disk/x.safetensors
 upgrade net.prototxt disk/x.prototxt
-export --model=net.prototxt --weights=$weights disk/x.onnx
 time --model=net.prototxt --iterations=1 --profile=disk/x.csv
 test --model=net.prototxt --weights=$weights --confusion=disk/x.csv
 train --solver=solver.prototxt --snapshot-prefix=disk/x

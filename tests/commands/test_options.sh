@@ -107,7 +107,7 @@ refuses '*--shuffle=maybe: expected false or true*' convert images list.txt x.h5
 refuses '*--split is for folders*' convert mnist train-images-idx3-ubyte x.h5 --split=test
 
 # --help
-for command in train test time summary plan convert 'convert images' 'convert weights' mean classify extract export upgrade doctor \
+for command in train test time summary plan convert 'convert images' 'convert weights' mean classify extract upgrade doctor \
     device_query; do
     # shellcheck disable=SC2086 # two words
     works '*usage: poseidon*show this help and exit*example:*poseidon *' $command --help

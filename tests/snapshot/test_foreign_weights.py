@@ -150,7 +150,6 @@ def test_nvidia_batch_norm(draw):
     with h5py.File("w.safetensors.out.h5") as ours, h5py.File("w.caffemodel.h5.out.h5") as theirs:
         assert ours["ip"][()].tobytes() == theirs["ip"][()].tobytes()
     poseidon("test", "--model=net.prototxt", "--weights=w.safetensors")
-    poseidon("export", "--model=net.prototxt", "--weights=w.safetensors", "w.onnx")
     poseidon("train", "--solver=solver.prototxt", "--weights=w.safetensors", "--threads=1")
     same("t_iter_1.caffemodel.h5", {"ip/0": w.astype(np.float16).astype(np.float32)})
 
