@@ -404,8 +404,10 @@ class Weights:
         for path, file in zip(reversed(self.paths), reversed(self.files)):
             with reading(path):
                 for found in [name] if name in file["data"] else [n for n in file["data"] if re.fullmatch(escaped, n, re.I)]:
-                    if len(file["data"][found]):
-                        return file["data"][found], path
+                    # beside a layer's own blobs lie layers whose names go on behind a slash
+                    blobs = {int(key): blob for key, blob in file["data"][found].items() if isinstance(blob, h5py.Dataset)}
+                    if blobs:
+                        return blobs, path
         raise Refused(f"{', '.join(self.paths)}: no parameters of layer '{name}'")
 
     def check(self, layer):
@@ -415,7 +417,7 @@ class Weights:
             return
         stored, path = self.find(layer["name"])
         with reading(path):
-            shapes = {int(index): stored[index].shape for index in stored}
+            shapes = {index: blob.shape for index, blob in stored.items()}
         if not own <= set(shapes) <= set(range(len(layer["blobs"]))):
             raise Refused(f"{path}: Incompatible number of blobs for layer {layer['name']}: the file has {len(shapes)}, the net "
                           f"has {len(own)}")
@@ -428,7 +430,7 @@ class Weights:
     def read(self, blob):
         stored, path = self.find(blob["layer"])
         with reading(path):
-            values = stored[str(blob["index"])][()].astype(np.float32).reshape(blob["shape"])
+            values = stored[blob["index"]][()].astype(np.float32).reshape(blob["shape"])
         if not np.isfinite(values).all():
             raise Refused(f"{path}: layer '{blob['layer']}' has values that are not finite: training had diverged")
         return values

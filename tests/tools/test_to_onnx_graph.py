@@ -127,9 +127,9 @@ def test_forms():
 
 
 def test_shared_parameter():
-    """Two layers of one weight: the file has it once, and so has the graph."""
+    """Two layers of one weight: the file has it once, and so has the graph. One's name begins as the other's, with a slash."""
     shared = 'layer { name: "%s" type: "InnerProduct" bottom: "conv" top: "%s" param { name: "w" } inner_product_param { num_output: 5 } }'
-    net("shared.prototxt", shared % ("ip", "ip"), shared % ("again", "again"),
+    net("shared.prototxt", shared % ("ip", "ip"), shared % ("ip/again", "again"),
         'layer { name: "sum" type: "Eltwise" bottom: "ip" bottom: "again" top: "sum" }', LOSS.replace('"ip"', '"sum"'))
     train("shared.prototxt", "s")
     model, _ = works("shared.prototxt", weights="s_iter_1.caffemodel")
