@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define TO_ONNX "tools/to_onnx.py writes a net with its weights as ONNX: 'tools/to_onnx.py --help'"
-#define DRAW    "models/draw.py draws nets, with the schemes of a plan: 'models/draw.py --help'"
+#define DRAW    "tools/draw.py draws nets, with the schemes of a plan: 'tools/draw.py --help'"
 
 /* Options of Caffe, PMLS-Caffe, PyTorch, torchrun, Horovod, Lightning. */
 static const struct {
@@ -89,7 +89,7 @@ static const struct {
     {"onnx", TO_ONNX},
     {"export", TO_ONNX},
     {"draw", DRAW},
-    {"report", "jobs/report.py makes tables and plots of runs"},
+    {"report", "tools/report.py makes tables and plots of runs"},
 };
 
 /* A field of the solver that an option is named after. */

@@ -295,7 +295,7 @@ for option in iterations:--max-iter=N max-epochs:--epochs=N log-interval:'--set 
     refuses "*unknown option --${option%%:*}: *${option#*:}*" train "--${option%%:*}=1"
 done
 refuses '*unknown option --solver: a solver is for train; here --model=FILE names the net*' test --solver=once.solver
-refuses "poseidon: unknown command 'draw'; models/draw.py draws nets" draw once.prototxt once.dot
+refuses "poseidon: unknown command 'draw'; tools/draw.py draws nets" draw once.prototxt once.dot
 
 # version
 for word in --version -v version; do
