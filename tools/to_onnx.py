@@ -640,7 +640,11 @@ def export(arguments):
     check_output(arguments.output, arguments.force, [arguments.model, *arguments.weights.split(",")])
     words = [f"--{name.replace('_', '-')}={value}" for name, value in vars(arguments).items()
              if name in ("model", "stage", "level", "batch", "input_shape") and value is not None]
-    net = json.loads(poseidon("summary", "--json", "--phase=TEST", *([] if arguments.batch else ["--batch=1"]), *words))
+    net = poseidon("summary", "--json", "--phase=TEST", *([] if arguments.batch else ["--batch=1"]), *words)
+    if b'"preprocessing": ' not in net:
+        raise Refused("'poseidon summary --json' does not say all of a net: expected the program of this tool's release in PATH, or its "
+                      "place in the variable POSEIDON")
+    net = json.loads(net)
     with open_weights(arguments.weights) as weights:
         model = make_model(net, weights, arguments)
         note_data(model, net, weights)

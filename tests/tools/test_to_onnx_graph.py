@@ -219,6 +219,7 @@ def test_refusals():
     refuses("no/a.onnx cannot be written: No such file", model, weights, "no/a.onnx")
     refuses("/nowhere/net: no such file", "--model=/nowhere/net", weights, "a.onnx")
     refuses("cannot be run: No such file", model, weights, "a.onnx", env={**os.environ, "POSEIDON": "/nowhere/poseidon"})
+    refuses("expected the program of this tool's release", model, weights, "a.onnx", env={**os.environ, "POSEIDON": "echo"})
     full = dict(preexec_fn=lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))))
     refuses("full.onnx cannot be written: File too large", model, "--weights=w.caffemodel.h5", "full.onnx", **full)
     if os.path.exists("/dev/full"):
