@@ -89,7 +89,7 @@ for count in $(words "$counts"); do
 done
 [ -z "$solver" ] || [ -r "$solver" ] || die "$solver cannot be read"
 
-command -v python3 >/dev/null || die 'python3 is not in PATH, and the tables are made by jobs/report.py'
+command -v python3 >/dev/null || die 'python3 is not in PATH, and the tables are made by tools/report.py'
 [ -z "$publish" ] || python3 -c 'import matplotlib' 2>/dev/null || die '--publish draws by matplotlib, which is missing (Debian: python3-matplotlib)'
 
 if [ -z "${POSEIDON:-}" ]; then
@@ -315,7 +315,7 @@ for table in $made; do
     set -- "$@" "$out/runs/$table"
 done
 [ ! -r "$root/docs/published.csv" ] || set -- "$@" "--published=$root/docs/published.csv"
-"$root/jobs/report.py" "$@" --out="$out" || exit 1
+"$root/tools/report.py" "$@" --out="$out" || exit 1
 
 # Accuracies and losses of trainings whose logs are kept beside the page, NAME-RANKS.log each.
 curves() { # FOLDER

@@ -28,10 +28,9 @@ layers        util spec engine input
 net           util spec engine trace layers
 forecast      util engine engine/replay plan simulate sync net exchange
 snapshot      util spec engine net
-export        util spec engine input layers net
 report        util engine plan sync net
 train         util spec engine trace timeline plan sync exchange input layers net forecast snapshot report
-commands      util spec engine engine/replay cuda trace plan sync exchange input convert layers net forecast snapshot export report train
+commands      util spec engine engine/replay cuda trace plan sync exchange input convert layers net forecast snapshot report train
 '
 
 # Where MPI may be seen: mpi.h, and those headers of util that include it. A folder, or files by a pattern.

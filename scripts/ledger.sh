@@ -43,7 +43,6 @@ libposeidon: tensors on GPUs|H|297|src/library/place.* src/engine/module.*
 snapshots in Caffe'"'"'s two forms|H|2900|src/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
 kept snapshots, the run and its lock|N|2426|src/snapshot/{snapshot_writer,kept_list,prefix_lock,run_file}.* src/train/run*.*
 weights in Caffe'"'"'s other form|N|276|src/snapshot/weights.* src/commands/command_convert_weights.c
-ONNX|N|1728|src/export/{check,export,export_internal,onnx,operators}.* src/commands/command_export.c
 report|N|2140|src/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/train/result.c
 CSV, TensorBoard|c|470|src/report/curves.* src/train/metrics.c
 trace, timeline|c|1047|src/trace/* src/timeline/*

@@ -2,7 +2,7 @@
 # make_pictures.sh POSEIDON [nets] [logs] [bars] [reproduction]
 #
 # Makes the pictures of README.md and docs/ anew where they stand, from what the repository has: nets (by
-# models/draw.py, which needs Graphviz), committed logs of trainings (by jobs/report.py), measured times of docs/pytorch.csv, and,
+# tools/draw.py, which needs Graphviz), committed logs of trainings (by tools/report.py), measured times of docs/pytorch.csv, and,
 # together with its page, docs/REPRODUCTION.md's simulations (by jobs/reproduce.sh: some minutes). Without names all
 # four. All but nets need Python's matplotlib.
 set -eu
@@ -20,7 +20,7 @@ python3 -c 'import matplotlib' 2>/dev/null || PATH=/usr/bin:$PATH
 net() { # NAME PICTURE OPTION...
     net=$1 picture=$2
     shift 2
-    POSEIDON=$poseidon models/draw.py --force "models/$net/train_val.prototxt" "docs/pictures/$picture.svg" "$@"
+    POSEIDON=$poseidon tools/draw.py --force "models/$net/train_val.prototxt" "docs/pictures/$picture.svg" "$@"
 }
 nets() {
     mkdir -p docs/pictures
@@ -33,7 +33,7 @@ nets() {
 plot() { # PICTURE TITLE LOG...
     picture=$1 title=$2
     shift 2
-    jobs/report.py --curves="$picture" --force --title="$title" "$@"
+    tools/report.py --curves="$picture" --force --title="$title" "$@"
 }
 logs() {
     plot models/cifar10_quick/training.svg 'CIFAR-10, cifar10_quick, batch 100, 2 ranks' models/cifar10_quick/training.log
@@ -57,7 +57,7 @@ bars() {
 import csv
 import sys
 sys.dont_write_bytecode = True
-sys.path.insert(0, "jobs")
+sys.path.insert(0, "tools")
 from report_plots import Plot
 
 with open("docs/pytorch.csv") as file:

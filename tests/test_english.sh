@@ -24,7 +24,7 @@ END
 find README.md docs man data/README.md packaging -name '*.md' -o -name '*.1' -o -name '*.1.in' | sort | while read -r page; do
     sed "s|^|$page: |" "$page"
 done >"$texts"
-for command in train test time summary plan 'convert images' 'convert weights' mean classify extract export upgrade \
+for command in train test time summary plan 'convert images' 'convert weights' mean classify extract upgrade \
     doctor device_query; do
     # shellcheck disable=SC2086 # words
     "$POSEIDON" $command --help | sed "s|^|$command --help: |"

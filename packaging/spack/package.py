@@ -24,7 +24,7 @@ class Poseidon(AutotoolsPackage):
     variant("lmdb", default=True, description="Read and write LMDB")
     variant("leveldb", default=True, description="Read LevelDB")
     variant("images", default=True, description="Read JPEG, PNG and WebP")
-    variant("pictures", default=False, description="models/draw.py makes pictures by Graphviz's dot, not .dot alone")
+    variant("pictures", default=False, description="tools/draw.py makes pictures by Graphviz's dot, not .dot alone")
     variant("cuda", default=False, description="Build the CUDA engine")
 
     depends_on("c", type="build")

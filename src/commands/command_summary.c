@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "report/net_table.h"
+#include "snapshot/checkpoint.h"
 #include "spec/print.h"
 #include "util/json.h"
 
@@ -32,6 +33,45 @@ static void json_tops(const struct layer_def *def, const struct layer *layer, st
     json_array_end(json);
 }
 
+/* Finds the layer that owns the net's parameter of that number, and which of its own that is. */
+static void find_owner(const struct net *net, int number, int *layer, int *index)
+{
+    for (*layer = 0;; ++*layer)
+        for (*index = 0; *index < net->layers[*layer].nparams; ++*index)
+            if (net_param_number(net, *layer, *index) == number)
+                return;
+}
+
+/* Parameters in their order, each with its place in a file of weights. */
+static void json_blobs(const struct net *net, int l, struct json *json)
+{
+    int owner, index;
+
+    json_put_array(json, "blobs");
+    for (int p = 0; p < net->layers[l].nparams; p++) {
+        const struct shape *shape = &net->layers[l].params[p]->shape;
+
+        find_owner(net, net_param_number(net, l, p), &owner, &index);
+        json_object_begin(json);
+        json_put_ints(json, "shape", shape->naxes, shape->dim);
+        json_put_string(json, "layer", net->layers[owner].def->name);
+        json_put_int(json, "index", index);
+        json_object_end(json);
+    }
+    json_array_end(json);
+}
+
+/* The shape of an image before it is cropped, where the layer's source is there. */
+static void json_record(const struct layer *layer, struct json *json)
+{
+    struct layer_images images = {.source = NULL};
+
+    if (layer->i->images)
+        layer->i->images(layer, &images);
+    if (images.record.naxes > 0)
+        json_put_ints(json, "record", images.record.naxes, images.record.dim);
+}
+
 static void json_layer(const struct net_def *def, const struct net *net, int l, struct json *json)
 {
     const struct layer_def *layer = &def->layers[l];
@@ -39,6 +79,7 @@ static void json_layer(const struct net_def *def, const struct net *net, int l, 
     json_object_begin(json);
     json_put_string(json, "name", layer->name);
     json_put_string(json, "type", layer->type);
+    json_put_string(json, "place", layer_def_place(layer).text);
     json_put_bool(json, "inserted", layer->inserted);
     json_put_array(json, "bottoms");
     for (int b = 0; b < layer->nbottoms; b++)
@@ -49,15 +90,31 @@ static void json_layer(const struct net_def *def, const struct net *net, int l, 
         json_put_uint(json, "parameters", owned_elems(net, l));
         json_put_uint(json, "flops", (uint64_t)net->layers[l].flops);
         json_put_string(json, "scheme", NULL);
+        json_blobs(net, l, json);
+        json_record(&net->layers[l], json);
     }
     print_json_parts(json, &layer->param->base);
     json_object_end(json);
 }
 
-/* The net as one JSON object. net: NULL leaves out what the definition does not know: of the net
- * phase to outputs, of layers shape, parameters, flops and scheme. */
-static void json_net(const struct net_def *def, const struct net *net, struct json *json)
+/* Names of classes and what images go through, as a model's file has them. */
+static int json_data(const struct net *net, struct json *json)
 {
+    struct snapshot_owner data;
+    int status = checkpoint_describe_data(net, &data);
+
+    json_put_string(json, "classes", data.classes);
+    json_put_string(json, "preprocessing", data.preparation);
+    snapshot_owner_free(&data);
+    return status;
+}
+
+/* The net as one JSON object. net: NULL leaves out what the definition does not know: of the net
+ * phase to preprocessing, of layers shape, parameters to record. */
+static int json_net(const struct net_def *def, const struct net *net, struct json *json)
+{
+    int status = 0;
+
     json_object_begin(json);
     json_put_string(json, "name", def->name);
     if (net) {
@@ -69,12 +126,14 @@ static void json_net(const struct net_def *def, const struct net *net, struct js
         for (int o = 0; o < net->noutputs; o++)
             json_string(json, net->outputs[o].blob->name);
         json_array_end(json);
+        status = json_data(net, json);
     }
     json_put_array(json, "layers");
     for (int l = 0; l < def->nlayers; l++)
         json_layer(def, net, l, json);
     json_array_end(json);
     json_object_end(json);
+    return status;
 }
 
 int command_summary(int argc, char **argv)
@@ -109,8 +168,8 @@ int command_summary(int argc, char **argv)
     model_print_notices(&model);
     if (as_json || definition) {
         struct json json = {.depth = 0};
-        json_net(model.def, model.net, &json);
-        status = json_print(&json, stdout);
+        status = error_status(json_net(model.def, model.net, &json) || json_print(&json, stdout));
+        json_free(&json);
     } else {
         status = net_table_print(model.net, NULL, stdout);
     }

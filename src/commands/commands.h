@@ -17,7 +17,6 @@ int command_summary(int argc, char **argv);
 int command_upgrade(int argc, char **argv);
 int command_classify(int argc, char **argv);
 int command_extract(int argc, char **argv);
-int command_export(int argc, char **argv);
 int command_convert(int argc, char **argv);
 int command_device_query(int argc, char **argv);
 int command_plan(int argc, char **argv);

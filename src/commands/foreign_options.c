@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DRAW "models/draw.py draws nets, with the schemes of a plan: 'models/draw.py --help'"
+#define TO_ONNX "tools/to_onnx.py writes a net with its weights as ONNX: 'tools/to_onnx.py --help'"
+#define DRAW    "tools/draw.py draws nets, with the schemes of a plan: 'tools/draw.py --help'"
 
 /* Options of Caffe, PMLS-Caffe, PyTorch, torchrun, Horovod, Lightning. */
 static const struct {
@@ -85,9 +86,10 @@ static const struct {
     {"finetune", "'poseidon train --weights=FILE'"},
     {"fit", "'poseidon train'"},
     {"resume", "'poseidon train --resume', or --snapshot=FILE"},
-    {"onnx", "'poseidon export' writes ONNX"},
+    {"onnx", TO_ONNX},
+    {"export", TO_ONNX},
     {"draw", DRAW},
-    {"report", "jobs/report.py makes tables and plots of runs"},
+    {"report", "tools/report.py makes tables and plots of runs"},
 };
 
 /* A field of the solver that an option is named after. */

@@ -43,7 +43,6 @@ static const struct command commands[] = {
     {"mean", command_mean, "average the images of a data set, for mean_file and mean_value", false},
     {"classify", command_classify, "print the most likely classes of photographs", false},
     {"extract", command_extract, "write the values of blobs to HDF5", false},
-    {"export", command_export, "write a net and its weights as ONNX", false},
     {"upgrade", command_upgrade, "write an old net or solver, or a model's net, in today's form",
      false},
     {"doctor", command_doctor, "examine MPI, hosts, network and disk of an allocation", true},
@@ -103,7 +102,7 @@ static int print_layers(void)
         printf("%s%-*s", i % COLUMNS == 0 ? "\n  " : "", i % COLUMNS < COLUMNS - 1 ? WIDTH : 1,
                name);
     printf("\n\nMemoryData has no data here: train, test and extract refuse it, and commands\n"
-           "that read none (summary, plan, classify, export, ...) take it.\n\nnot supported:\n\n");
+           "that read none (summary, plan, classify, ...) take it.\n\nnot supported:\n\n");
     for (int i = 0; (name = layer_type_refused(i, &reason)) != NULL; i++)
         options_print_entry(name, reason);
     return 0;

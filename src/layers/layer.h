@@ -250,9 +250,6 @@ int layer_notice(const struct layer *layer, const struct layer_env *env, const c
 /* Makes one line of equal notices of several layers, with their number. */
 int layer_notices_gather(char **notices);
 
-/* The operator of a layer and its arguments; for layers with an operator. After setup. */
-struct op_args layer_arguments(struct layer *layer);
-
 /* Creates the layer's operators. Fails if the engine cannot make one (engine_op_create). */
 int layer_build(struct layer *layer, struct engine *engine);
 

@@ -164,6 +164,30 @@ unsigned layer_no_gradient_to(const struct layer_i *i)
     return i->no_gradient_to | op_signature(i->op)->no_gradient_to;
 }
 
+/* The operator of a layer and its arguments. */
+static struct op_args layer_arguments(struct layer *layer)
+{
+    struct op_args args = {
+        .kind = layer->i->op,
+        .train = layer->train,
+        .layer = layer->def->name,
+        .relu = layer->fused != NULL,
+        .layer_index = layer->index,
+        .nbottoms = layer->nbottoms,
+        .ntops = layer->ntops,
+        .nparams = layer->nparams,
+        .bottoms = layer->bottoms,
+        .tops = layer->tops,
+        .params = layer->params,
+        .propagate = layer->propagate,
+        .u = layer->u,
+    };
+
+    if (layer->i->arguments)
+        layer->i->arguments(layer, &args);
+    return args;
+}
+
 /* What its operator asks of arguments and shapes. A merged one has parameters of two layers: it is
  * checked when it is made. */
 static int check_call(struct layer *layer)
@@ -230,29 +254,6 @@ int layer_declare_weights(struct layer *layer, int naxes, const int64_t *weight,
     if (layer_declare_param(layer, "weight", naxes, weight, weight_filler))
         return -1;
     return bias ? layer_declare_param(layer, "bias", 1, &outputs, bias_filler) : 0;
-}
-
-struct op_args layer_arguments(struct layer *layer)
-{
-    struct op_args args = {
-        .kind = layer->i->op,
-        .train = layer->train,
-        .layer = layer->def->name,
-        .relu = layer->fused != NULL,
-        .layer_index = layer->index,
-        .nbottoms = layer->nbottoms,
-        .ntops = layer->ntops,
-        .nparams = layer->nparams,
-        .bottoms = layer->bottoms,
-        .tops = layer->tops,
-        .params = layer->params,
-        .propagate = layer->propagate,
-        .u = layer->u,
-    };
-
-    if (layer->i->arguments)
-        layer->i->arguments(layer, &args);
-    return args;
 }
 
 int layer_build(struct layer *layer, struct engine *engine)

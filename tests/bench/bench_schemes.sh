@@ -25,4 +25,4 @@ for run; do
     logs="$logs $log"
 done
 # shellcheck disable=SC2086 # names of logs are words
-"$top/jobs/report.py" --curves="$out" --force $logs
+"$top/tools/report.py" --curves="$out" --force $logs

@@ -66,7 +66,6 @@ extract --model=net.prototxt --weights=$weights --blobs=ip --databases=disk/x_lm
 convert weights $weights disk/x.caffemodel
 convert weights $weights disk/x.caffemodel.h5
 upgrade net.prototxt disk/x.prototxt
-export --model=net.prototxt --weights=$weights disk/x.onnx
 time --model=net.prototxt --iterations=1 --profile=disk/x.csv
 test --model=net.prototxt --weights=$weights --confusion=disk/x.csv
 train --solver=solver.prototxt --snapshot-prefix=disk/x

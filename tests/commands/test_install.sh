@@ -32,7 +32,7 @@ if [ -f "$abs_top_builddir/libposeidon.so.1" ]; then
     [ "$(LD_LIBRARY_PATH=$place/usr/lib ./uses)" = "$("$POSEIDON" --version | head -n 1)" ] || fail 'the installed library is of another version'
     PKG_CONFIG_PATH=$place/usr/lib/pkgconfig pkg-config --libs poseidon | grep -q -e -lposeidon || fail 'pkg-config does not know it'
 fi
-for script in models/draw.py jobs/report.py jobs/reproduce.sh jobs/keep_running.sh; do
+for script in tools/to_onnx.py tools/draw.py tools/report.py jobs/reproduce.sh jobs/keep_running.sh; do
     [ -x "$there/$script" ] || fail "$script cannot be run where it is installed"
 done
 [ -x "$place/usr/bin/caffe" ] && cmp -s "$place/usr/bin/caffe" "$abs_top_srcdir/scripts/caffe" || fail 'caffe is not installed'

@@ -77,7 +77,9 @@ refuses "*did you mean --weights=w.caffemodel.h5 (usage*" test w.caffemodel.h5
 refuses "*unknown command 'predict'; 'poseidon classify' classifies images*" predict
 refuses "*unknown command 'eval'; 'poseidon test' scores weights*" eval
 refuses "*unknown command 'finetune'; 'poseidon train --weights=FILE'*" finetune
-refuses "*unknown command 'onnx'; 'poseidon export' writes ONNX*" onnx
+for word in onnx export; do
+    refuses "poseidon: unknown command '$word'; tools/to_onnx.py writes a net with its weights as ONNX*" $word --model=net.prototxt
+done
 refuses "*unknown command 'resume'; 'poseidon train --resume'*" resume
 refuses '*--epochs=3 and --max-iter=5 both say when training ends: give one of them*' train --solver=s --epochs=3 --max-iter=5
 refuses "*unknown option --np: the number of ranks is the launcher's: mpirun -np N*" train -np 4
@@ -390,7 +392,7 @@ for option in iterations:--max-iter=N max-epochs:--epochs=N log-interval:'--set 
     refuses "*unknown option --${option%%:*}: *${option#*:}*" train "--${option%%:*}=1"
 done
 refuses '*unknown option --solver: a solver is for train; here --model=FILE names the net*' test --solver=once.solver
-refuses "poseidon: unknown command 'draw'; models/draw.py draws nets" draw once.prototxt once.dot
+refuses "poseidon: unknown command 'draw'; tools/draw.py draws nets" draw once.prototxt once.dot
 
 # version
 for word in --version -v version; do

@@ -105,7 +105,7 @@ refuses '*--seed has no effect without --shuffle*' convert images list.txt x.h5 
 refuses '*--shuffle=maybe: expected false or true*' convert images list.txt x.h5 --shuffle=maybe
 
 # --help
-for command in train test time summary plan convert 'convert images' 'convert weights' mean classify extract export upgrade doctor \
+for command in train test time summary plan convert 'convert images' 'convert weights' mean classify extract upgrade doctor \
     device_query; do
     # shellcheck disable=SC2086 # two words
     works '*usage: poseidon*show this help and exit*example:*poseidon *' $command --help

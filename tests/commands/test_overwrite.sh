@@ -67,7 +67,7 @@ has "$(cat out.json)" '"iterations": 2' 'the summary after --resume'
 
 # draw.py
 if python3 -c '' 2>/dev/null; then
-    program=$abs_top_srcdir/models/draw.py
+    program=$abs_top_srcdir/tools/draw.py
     refuses_to_replace net.dot net.prototxt net.dot
     ln net.prototxt linked.dot
     refuses '*linked.dot is one of the inputs*' net.prototxt linked.dot --force
@@ -75,7 +75,7 @@ if python3 -c '' 2>/dev/null; then
 fi
 
 # report.py --curves
-program=$abs_top_srcdir/jobs/report.py
+program=$abs_top_srcdir/tools/report.py
 echo mine >a.log
 refuses "*expected a picture to write first, OUT.svg, found 'a.log'*" --curves=a.log a.log
 kept a.log

@@ -85,6 +85,7 @@ data=${POSEIDON_DATA:-/nowhere}
 needs() { # WHAT: puts it into the folder, or fails with the reason
     case $1 in
     fashion-mnist) [ -d /usr/share/datasets/fashion-mnist ] ;;
+    onnx) python3 -c 'import h5py, onnx' 2>/dev/null ;;
     matplotlib) python3 -c 'import matplotlib' 2>/dev/null ;;
     'a GPU') nvidia-smi -L 2>/dev/null | grep -q '^GPU' ;;
     'a box') "$abs_top_srcdir/tests/cluster/box.sh" --check >/dev/null 2>&1 ;;

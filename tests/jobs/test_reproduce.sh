@@ -80,7 +80,7 @@ same 'rows on PBS in such a folder' 2 "$(wc -l <"a folder/it's/report.csv" | tr 
 rm calls
 if (unset PYTHONPATH; python3 -c 'import matplotlib' 2>/dev/null); then
     printf 'Iteration %s, loss = %s\n' 0 2 10 1.5 20 1 >"$name/$name.log"
-    PYTHONPATH='' "$jobs/report.py" --title="$name \`touch struck\`" --curves="$name/$name.svg" "$name/$name.log" >said 2>&1 || fail "a plot: $(cat said)"
+    PYTHONPATH='' "$abs_top_srcdir/tools/report.py" --title="$name \`touch struck\`" --curves="$name/$name.svg" "$name/$name.log" >said 2>&1 || fail "a plot: $(cat said)"
     if [ ! -s "$name/$name.svg" ] || [ -e struck ]; then fail 'a plot of such a title'; fi
 fi
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 ROOT = os.environ["abs_top_srcdir"]
-sys.path.insert(0, os.path.join(ROOT, "tests", "export"))
+sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
 from onnx_common import data_layer, export, extract, np, random_weights, run, same, write_inputs  # noqa: E402
 
 SIZES = {"alexnet": 227, "caffenet": 227, "googlenet": 224, "inception_v3": 299, "mobilenet_v1": 224, "nin": 227, "resnet50": 224,

@@ -56,7 +56,7 @@ done
 says '^conv1 .*24 x 8 x 4 x 4 x 5  *296  *1.11 M$' summary --model=net.prototxt
 says '^pool_conv1 .*24 x 8 x 4 x 2 x 3  *18.43 k$' summary --model=net.prototxt
 says 'clips: 467 parameters' plan --model=net.prototxt --nodes=2
-"$python" "$abs_top_srcdir/models/draw.py" --force net.prototxt net.dot >said 2>&1 || fail "draw: $(cat said)"
+"$python" "$abs_top_srcdir/tools/draw.py" --force net.prototxt net.dot >said 2>&1 || fail "draw: $(cat said)"
 for words in '8, 3 x 3 x 2, stride 1 x 2 x 1' '6, 2 x 1 x 3, stride 1 x 1 x 1, group 2' 'MAX, 1 x 2 x 2, stride 1 x 2 x 2' \
     'AVE, whole plane' '24 x 2 x 4 x 7 x 6'; do
     grep -qF "$words" net.dot || fail "draw does not say '$words'"

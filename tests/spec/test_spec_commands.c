@@ -69,17 +69,47 @@ START_TEST(definition_is_of_a_net_that_cannot_be_built)
                                "  lrn_param { alpha: 0.1 norm_region: WITHIN_CHANNEL } }");
     assert_ran(run("summary --model=net.prototxt --definition"), 0,
                "{\n  \"name\": \"odd\",\n  \"layers\": [{\n"
-               "      \"name\": \"x\",\n      \"type\": \"Input\",\n      \"inserted\": false,\n"
+               "      \"name\": \"x\",\n      \"type\": \"Input\",\n"
+               "      \"place\": \"net.prototxt:1: layer 'x'\",\n      \"inserted\": false,\n"
                "      \"bottoms\": [],\n      \"tops\": [{\n          \"name\": \"x\"\n        }]\n"
                "    }, {\n"
                "      \"name\": \"m\",\n      \"type\": \"Mystery\",\n"
-               "      \"inserted\": false,\n      \"bottoms\": [\"x\"],\n"
+               "      \"place\": \"net.prototxt:1: layer 'm'\",\n      \"inserted\": false,\n      "
+               "\"bottoms\": [\"x\"],\n"
                "      \"tops\": [{\n          \"name\": \"y\"\n        }],\n"
                "      \"lrn_param\": {\n        \"alpha\": 0.1,\n"
                "        \"norm_region\": \"WITHIN_CHANNEL\"\n      }\n    }]\n}\n",
                "");
     assert_ran(run("summary --model=net.prototxt --definition --phase=BOTH"), 1, "",
                "poseidon summary: --phase=BOTH: expected TRAIN or TEST\n");
+}
+END_TEST
+
+/* Of layers that share, those that own it have it in a file of weights. */
+START_TEST(summary_as_json_says_where_parameters_are_stored)
+{
+    const char *found;
+
+    write_file("net.prototxt",
+               "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: [2, 3] } } }"
+               "layer { name: 'a' type: 'InnerProduct' bottom: 'x' top: 'a' param { name: 'w' }"
+               "  param { name: 'b' } inner_product_param { num_output: 4 } }"
+               "layer { name: 'n' type: 'BatchNorm' bottom: 'a' top: 'n' }"
+               "layer { name: 'c' type: 'InnerProduct' bottom: 'x' top: 'c' param { name: 'w' }"
+               "  inner_product_param { num_output: 4 } }"
+               "layer { name: 's' type: 'Bias' bottom: 'c' top: 's' param { name: 'b' } }");
+    found = strstr(run("summary --model=net.prototxt --json")->out, "\"layer\": \"n\"");
+    ck_assert_ptr_nonnull(found);
+    found = strstr(found, "\"blobs\": [{\n"
+                          "          \"shape\": [4, 3],\n          \"layer\": \"a\",\n"
+                          "          \"index\": 0\n        }, {\n"
+                          "          \"shape\": [4],\n          \"layer\": \"c\",\n"
+                          "          \"index\": 1\n        }]");
+    ck_assert_ptr_nonnull(found);
+    found = strstr(found, "\"blobs\": [{\n"
+                          "          \"shape\": [4],\n          \"layer\": \"a\",\n"
+                          "          \"index\": 1\n        }]");
+    ck_assert_ptr_nonnull(found);
 }
 END_TEST
 
@@ -403,6 +433,7 @@ SUITE_IN(folder, "commands")
         abort();
     tcase_add_test(tcase, summary_is_a_table);
     tcase_add_test(tcase, summary_as_json_lists_splits_and_sorted_outputs);
+    tcase_add_test(tcase, summary_as_json_says_where_parameters_are_stored);
     tcase_add_test(tcase, definition_is_of_a_net_that_cannot_be_built);
     tcase_add_test(tcase, summary_obeys_stage_level_and_batch);
     tcase_add_loop_test(tcase, summary_says_what_is_wrong_and_prints_nothing, 0,

@@ -1,11 +1,11 @@
 #!/bin/sh
-# models/draw.py: boxes, blobs, in-place layers, blocks that repeat, schemes of a plan, and what it refuses.
+# tools/draw.py: boxes, blobs, in-place layers, blocks that repeat, schemes of a plan, and what it refuses.
 # Pictures are judged by what Graphviz wrote; numbers of boxes by the nets' definitions.
 set -u
 . "$abs_top_srcdir/tests/commands/common.sh"
 models=$abs_top_srcdir/models
 python3 -c '' 2>/dev/null || { echo 'SKIP: no Python'; exit 77; }
-program=$models/draw.py
+program=$abs_top_srcdir/tools/draw.py
 
 # draws OUT ARGUMENT...: in silence.
 draws() {
@@ -219,7 +219,7 @@ END
 chmod +x fails/dot
 # with VARIABLE=VALUE: runs the script so
 with() {
-    printf '#!/bin/sh\nexport "%s"\nexec python3 "%s" "$@"\n' "$1" "$models/draw.py" >with.sh
+    printf '#!/bin/sh\nexport "%s"\nexec python3 "%s" "$@"\n' "$1" "$abs_top_srcdir/tools/draw.py" >with.sh
     chmod +x with.sh
     program=./with.sh
 }
@@ -235,7 +235,7 @@ refuses 'draw.py: /nowhere/poseidon cannot be run: No such file or directory; ex
     net.prototxt new.dot
 with POSEIDON=/bin/false
 refuses 'draw.py: /bin/false summary ended with status 1' net.prototxt new.dot
-program=$models/draw.py
+program=$abs_top_srcdir/tools/draw.py
 for file in new.dot planned.dot; do
     err=$( (ulimit -f 0; exec "$program" --force net.prototxt $file) 2>&1) && fail "$file: written to a full disk"
     has "$err" "draw.py: $file cannot be written: File too large" 'a full disk'
@@ -246,9 +246,9 @@ left=$(find . -name 'new.*' -o -name '*.tmp')
 
 # The commands that drew say who does now.
 program=$POSEIDON
-refuses "poseidon: unknown command 'draw'; models/draw.py draws nets" draw --model=net.prototxt out.svg
-refuses 'poseidon plan: unknown option --draw: models/draw.py draws nets' plan --model=net.prototxt --draw=out.svg
-program=$models/draw.py
+refuses "poseidon: unknown command 'draw'; tools/draw.py draws nets" draw --model=net.prototxt out.svg
+refuses 'poseidon plan: unknown option --draw: tools/draw.py draws nets' plan --model=net.prototxt --draw=out.svg
+program=$abs_top_srcdir/tools/draw.py
 
 if ! command -v dot >/dev/null; then
     [ "$failures" -eq 0 ] || exit 1

@@ -13,7 +13,7 @@ summary() {
         "$(awk -v n="$3" -v v="$4" 'BEGIN { printf "%.12g", 0.25 * 10 * n / v }')" $((4000 * $3)) 7000 >"$1"
 }
 
-program=$abs_top_srcdir/jobs/report.py
+program=$abs_top_srcdir/tools/report.py
 report() {
     "$program" "$@" 2>"$folder/errors"
 }
@@ -258,7 +258,7 @@ export PYTHONPATH
 
 # ---- bad input ----
 "$POSEIDON" report "$folder/tiny" 2>"$folder/errors" && fail 'poseidon report is a command'
-holds "$folder/errors" "unknown command 'report'; jobs/report.py makes tables and plots of runs"
+holds "$folder/errors" "unknown command 'report'; tools/report.py makes tables and plots of runs"
 refuses 'which runs? report.py FOLDER...'
 refuses 'there is no run here' "$folder/empty"
 refuses 'No such file or directory' "$folder/absent"

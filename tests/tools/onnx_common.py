@@ -1,4 +1,4 @@
-"""A net through onnxruntime and through `poseidon extract`, from the same inputs and weights."""
+"""A net through tools/to_onnx.py and onnxruntime, and through `poseidon extract`, from the same inputs and weights."""
 import os
 import subprocess
 import sys
@@ -13,13 +13,18 @@ except ImportError as missing:
     sys.exit(77)
 
 PROGRAM = os.environ["POSEIDON"]
+TOOL = os.path.join(os.environ["abs_top_srcdir"], "tools", "to_onnx.py")
+
+
+def run_program(*words):
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit("%s: status %d\n%s%s" % (" ".join(words), done.returncode, done.stdout, done.stderr))
+    return done.stdout
 
 
 def poseidon(*arguments):
-    done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True)
-    if done.returncode:
-        sys.exit("poseidon %s: status %d\n%s%s" % (" ".join(arguments), done.returncode, done.stdout, done.stderr))
-    return done.stdout
+    return run_program(PROGRAM, *arguments)
 
 
 def data_layer(batch, tops=("data",)):
@@ -47,7 +52,7 @@ def random_weights(net, batch=None):
 
 def export(net, weights, *options):
     """A session on net.onnx, which onnx's own checker has seen, and the names of its outputs."""
-    poseidon("export", "--model=" + net, "--weights=" + weights, "--force", *options, "net.onnx")
+    run_program(sys.executable, TOOL, "--model=" + net, "--weights=" + weights, "--force", *options, "net.onnx")
     onnx.checker.check_model("net.onnx", full_check=True)
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = 1

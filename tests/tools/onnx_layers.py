@@ -1,4 +1,4 @@
-"""The net of test_onnx.py: every layer that goes into ONNX, from one input of 8 x 13 x 11."""
+"""The net of test_to_onnx.py: every layer that goes into ONNX, from one input of 8 x 13 x 11."""
 
 # tops: type bottoms | parameters; a top with "!" was made before, and is worked on in place
 LAYERS = """

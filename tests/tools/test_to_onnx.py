@@ -1,22 +1,23 @@
 #!/usr/bin/env python3
-"""What `poseidon export` writes, seen by onnx's checker and run by onnxruntime: the values of `poseidon extract`.
+"""What tools/to_onnx.py writes, seen by onnx's checker and run by onnxruntime: the values of `poseidon extract`.
 
 Needs h5py, onnx and onnxruntime, and for SqueezeNet POSEIDON_DATA (published weights, photographs); skips without.
 """
+import json
 import os
 import re
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.environ["abs_top_srcdir"], "tests", "export"))
-from onnx_common import data_layer, export, extract, h5py, np, random_weights, run, same, write_inputs  # noqa: E402
-import layers  # noqa: E402
+sys.path.insert(0, os.path.join(os.environ["abs_top_srcdir"], "tests", "tools"))
+from onnx_common import data_layer, export, extract, h5py, np, poseidon, random_weights, run, same, write_inputs  # noqa: E402
+import onnx_layers  # noqa: E402
 
 ROOT, DATA = os.environ["abs_top_srcdir"], os.environ.get("POSEIDON_DATA")
 
 
 def test_all_layers():
-    text, tops = layers.net()
+    text, tops = onnx_layers.net()
     with open("layers.prototxt", "w") as f:
         f.write(data_layer(3, ("data", "label")) + text +
                 'layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "label" top: "loss" }\n')
@@ -72,30 +73,38 @@ def test_preprocessing():
         same(name, ours, run(session, data=inputs))
 
 
-def photographs(net, to):
-    """The net behind a layer that reads ten photographs."""
-    folder = DATA + "/imagenet-samples/"
-    files = sorted(f for f in os.listdir(folder) if f.endswith(".JPEG"))[::9][:10]
+def photographs(net, to, files, classes):
+    """The net behind a layer that reads the photographs, with these classes as labels, and a layer that compares them."""
     with open("photographs.txt", "w") as f:
-        f.writelines("%s%s 0\n" % (folder, name) for name in files)
+        f.writelines("%s %d\n" % pair for pair in zip(files, classes))
     with open(net) as f:
         text = re.sub(r'layer \{\s*name: "data".*?\n\}\n', "", f.read(), count=1, flags=re.S)
     with open(to, "w") as f:
         f.write('layer { name: "photographs" type: "ImageData" top: "data" top: "label" image_data_param { source: '
-                '"photographs.txt" batch_size: 10 new_height: 227 new_width: 227 } transform_param { mean_value: 104 '
-                'mean_value: 117 mean_value: 123 } }\n' + text)
+                '"photographs.txt" batch_size: %d new_height: 227 new_width: 227 } transform_param { mean_value: 104 '
+                'mean_value: 117 mean_value: 123 } }\n%s'
+                'layer { name: "accuracy" type: "Accuracy" bottom: "pool_final" bottom: "label" top: "accuracy" }\n' % (len(files), text))
 
 
 def test_squeezenet():
-    """Published weights and photographs: the same scores, and the same five classes in front."""
-    weights = DATA + "/caffe-weights/squeezenet_v1.0.caffemodel"
-    photographs(ROOT + "/models/squeezenet_v1.0/firenet.prototxt", "squeezenet.prototxt")
+    """Published weights and 60 photographs: the same scores, and extract, classify, test and onnxruntime see the same classes."""
+    net, weights = ROOT + "/models/squeezenet_v1.0/firenet.prototxt", DATA + "/caffe-weights/squeezenet_v1.0.caffemodel"
+    folder = DATA + "/imagenet-samples/"
+    files = [folder + f for f in sorted(os.listdir(folder)) if f.endswith(".JPEG")][:60]
+    photographs(net, "squeezenet.prototxt", files, [0] * 60)
     ours = extract("squeezenet.prototxt", weights, ["data", "prob"])
     session, _ = export("squeezenet.prototxt", weights)
     theirs = run(session, data=ours.pop("data"))
     same("SqueezeNet", ours, theirs)
-    five = [np.argsort(-scores["prob"].reshape(10, -1), 1)[:, :5] for scores in (ours, theirs)]
+    five = [np.argsort(-scores["prob"].reshape(60, -1), 1)[:, :5] for scores in (ours, theirs)]
     assert (five[0] == five[1]).all(), five
+    said = json.loads(poseidon("classify", "--model=" + net, "--weights=" + weights, "--mean=104,117,123", "--resize=227x227",
+                               "--json", "--threads=1", *files))
+    assert [[top["class"] for top in photo["top"]] for photo in said] == five[1].tolist()
+    photographs(net, "squeezenet.prototxt", files, five[1][:, 0])
+    said = json.loads(poseidon("test", "--model=squeezenet.prototxt", "--weights=" + weights, "--json", "--threads=1"))
+    assert said["test"]["accuracy"] == 1, said
+    print("SqueezeNet: 60 of 60 photographs have the same class in test, classify and onnxruntime")
 
 
 with tempfile.TemporaryDirectory() as place:

@@ -40,7 +40,7 @@ except ImportError as error:
 
 INTRODUCTION = """# Runs
 
-Written by `jobs/report.py`. *measured*: processes, messages and computation were real.
+Written by `tools/report.py`. *measured*: processes, messages and computation were real.
 *emulated*: real processes and messages, but computation was replayed from a profile, or hosts
 and links were made of one machine. *simulated*: played on a virtual clock by `poseidon plan`.
 """

@@ -16,8 +16,8 @@ or NAME.json with what 'poseidon summary --json' printed. OUT.dot is text for Gr
   --help               show this help and exit
 
 examples:
-  models/draw.py models/googlenet/train_val.prototxt googlenet.svg
-  models/draw.py models/vgg19/train_val.prototxt --nodes=8 --comm=paper vgg19.svg
+  tools/draw.py models/googlenet/train_val.prototxt googlenet.svg
+  tools/draw.py models/vgg19/train_val.prototxt --nodes=8 --comm=paper vgg19.svg
 
 The program is the one that the variable POSEIDON names, else build/poseidon of this folder's repository,
 else the one in PATH. Needs Python 3.6 or later.
