@@ -118,7 +118,7 @@ EOF
     [ "$(line 2)" = train ] || fail "completion of 'tr': $(line 2)"
     [ "$(line 3)" = --dry-run ] || fail "completion of '--dry': $(line 3)"
     [ "$(line 4)" = --solver= ] || fail "completion behind mpirun: $(line 4)"
-    [ "$(line 5)" = '--resume --resume=' ] || fail "completion of '--resum': $(line 5)"
+    [ "$(line 5)" = '--resume' ] || fail "completion of '--resum': $(line 5)"
     [ "$(line 6)" = png ] || fail "completion of a value: $(line 6)"
     [ "$(line 7)" = layers ] || fail "completion of 'help la': $(line 7)"
     [ -z "$(line 8)" ] || fail "completion of a file: $(line 8)"
