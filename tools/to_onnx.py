@@ -318,6 +318,15 @@ def power(g, s, x, shape):
     g.give(y if s.get("power", 1) == 1 else g.node("Pow", y, g.scalar("power", s["power"])))
 
 
+def gelu(g, s, x, shape):
+    if s.get("approximate"):
+        cubic = g.node("Mul", x, g.affine(g.node("Mul", x, x), 0.044715, 1))
+        part = g.node("Tanh", g.affine(cubic, math.sqrt(2 / math.pi)))
+    else:
+        part = g.node("Erf", g.affine(x, math.sqrt(0.5)))
+    g.give(g.node("Mul", x, g.affine(part, 0.5, 0.5)))
+
+
 def swish(g, s, x, shape):
     g.give(g.node("Mul", x, g.node("Sigmoid", g.affine(x, s.get("beta", 1)))))
 
@@ -369,7 +378,8 @@ FORMS = {
     "Convolution": ("convolution", convolution), "ConvolutionDepthwise": ("convolution", convolution), "Crop": ("crop", crop),
     "Deconvolution": ("convolution", convolution), "DepthwiseConvolution": ("convolution", convolution),
     "Dropout": ("", plain("Dropout")), "Eltwise": ("eltwise", eltwise), "ELU": ("elu", elu), "EuclideanLoss": ("", nothing),
-    "Exp": ("exp", exp), "Flatten": ("", flatten), "HingeLoss": ("", nothing), "InfogainLoss": ("", nothing),
+    "Exp": ("exp", exp), "Flatten": ("", flatten), "GELU": ("gelu", gelu), "HingeLoss": ("", nothing),
+    "InfogainLoss": ("", nothing),
     "InnerProduct": ("inner_product", inner_product), "Log": ("log", log), "LRN": ("lrn", lrn),
     "MultinomialLogisticLoss": ("", nothing), "Parameter": ("", parameter), "Pooling": ("pooling", pooling),
     "Power": ("power", power), "PReLU": ("", prelu), "ReLU": ("relu", relu), "ReLU6": ("", clip), "Reshape": ("", flatten),

@@ -124,7 +124,7 @@ works '*plain.h5: p, 4 rows*' extract --model=plain.prototxt --blobs=p plain.h5
 works '*Running for 1 iteration of 4: *r = *' test --model=plain.prototxt --iterations=1
 refuses '*Need model weights: --weights=FILE' extract --model=net.prototxt --blobs=ip ip.h5
 refuses '*Need model weights: --weights=FILE' test --model=net.prototxt
-for command in test 'extract --blobs=ip ip.h5' 'classify x.png' 'export x.onnx'; do
+for command in test 'extract --blobs=ip ip.h5' 'classify x.png'; do
     # shellcheck disable=SC2086 # words
     refuses '*--model=x_iter_1.caffemodel and --weights=net.prototxt are swapped: the net is the .prototxt file' $command \
         --model=x_iter_1.caffemodel --weights=net.prototxt

@@ -285,7 +285,7 @@ for type in Reorg:Darknet Transpose:'Reshape does not' SpatialSoftmax:Softmax Me
     lacks "$err" 'did you mean' "${type%%:*}"
 done
 for path in 'CAFFE_ROOT/net.prototxt' "\${EXP}/net.prototxt" '@NET@' 'a/{{ net }}'; do
-    echo "net: '$path' base_lr: 1 lr_policy: 'fixed'" >template.prototxt
+    echo "net: '$path' base_lr: 1 lr_policy: 'fixed' max_iter: 1" >template.prototxt
     refuses '*no such file*this looks like a template: fill in its placeholders first*' train --solver=template.prototxt
 done
 solver "base_lr: 1 lr_policy: 'stepearly'"

@@ -5,7 +5,7 @@ set -u
 . "$abs_top_srcdir/tests/commands/common.sh"
 copy=$folder/copy
 mkdir "$copy"
-(cd "$abs_top_srcdir" && cp -r README.md docs jobs models scripts "$copy") && chmod -R u+w "$copy" || exit 1
+(cd "$abs_top_srcdir" && cp -r README.md docs jobs models scripts tools "$copy") && chmod -R u+w "$copy" || exit 1
 cd "$copy" || exit 1
 
 # 0.63450 -> 0.635, as awk rounds

@@ -21,6 +21,8 @@ absval: AbsVal data |
 bnll: BNLL data |
 clip: Clip data | clip_param { min: -0.3 max: 0.9 }
 relu6: ReLU6 data |
+gelu: GELU data |
+gelu_tanh: GELU data | gelu_param { approximate: true }
 swish: Swish data | swish_param { beta: 1.5 }
 threshold: Threshold data | threshold_param { threshold: 0.25 }
 power: Power sigmoid | power_param { power: 1.7 scale: 0.5 shift: 1.25 }
