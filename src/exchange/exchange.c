@@ -121,8 +121,8 @@ int exchange_form_all(struct exchange *e, const struct exchange_options *options
     status = find_facts(e, saved_plan, &no_team) ||
              error_agree(member->world, exchange_shape(options, &e->facts, &e->shape)) ||
              error_agree(member->world, exchange_check_leaders(options, &e->shape));
-    if (!status && e->shape.hindered && e->facts.own_memory && member->engine->i->team)
-        say(e, false, "NCCL disabled: %s", error_text());
+    if (!status && *e->shape.hindered && e->facts.own_memory && member->engine->i->team)
+        say(e, false, "NCCL disabled: %s", e->shape.hindered);
     strbuf_free(&no_team);
     e->facts.no_team = NULL;
     return error_status(status || open_node(e, elems));
@@ -287,8 +287,11 @@ int exchange_plan_all(struct exchange *e, const struct exchange_net *net)
     exchange_plan_options(e->options, &e->shape, net, e->facts.nranks, way, &how);
     if (!status && exchange_keep(e->options, &e->shape, net, e->facts.saved_plan, &how, way))
         say(e, false, "Using the resumed run's schemes; --tune=measure chooses again");
-    else if (!status && e->shape.asks)
+    else if (!status && e->shape.asks) {
+        if (e->facts.saved_plan && !e->options->measure)
+            say(e, false, "The resumed run's schemes do not fit this start: choosing again");
         status = choose_together(e, net, &how, way);
+    }
     if (!status)
         status = error_agree(e->member.world, make_plan(e, net, &how));
     if (!status)

@@ -12,6 +12,7 @@
 #include "util/error.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 /* Whether workers can add up together: a message where not. */
 static int check_obstacles(const struct exchange_options *o, const struct exchange_facts *facts)
@@ -110,12 +111,13 @@ int exchange_shape(const struct exchange_options *o, const struct exchange_facts
                 choose_is_asked(facts->nmachines, nworkers, o->cluster_file != NULL)};
     exchange_shape_part(out, facts);
     if (o->hierarchy != HIERARCHY_OFF && !(automatic && nworkers == 1)) {
-        out->hindered = check_obstacles(o, facts) != 0;
-        if (out->hindered && !automatic)
+        if (check_obstacles(o, facts) == 0)
+            status = form(o, facts, nworkers, out);
+        else if (automatic)
+            snprintf(out->hindered, sizeof out->hindered, "%s", error_text());
+        else
             status = error_context("%s=%d: the ranks of a node cannot be grouped",
                                    exchange_word(o, "--hierarchy"), o->hierarchy);
-        else if (!out->hindered)
-            status = form(o, facts, nworkers, out);
     }
     out->whole_gradients = facts->reproducible || (out->nodes.node && out->nodes.team);
     if (status)

@@ -23,7 +23,7 @@ struct exchange_facts {
 
 struct exchange_shape {
     struct node_map nodes; /* which workers form a node; .node NULL: each is its own. Owned */
-    bool hindered;         /* hierarchy=auto was given up; this thread's message has the reason */
+    char hindered[256];    /* why hierarchy=auto was given up; "": it was not */
     bool only;             /* all workers are on one machine and share its memory */
     bool asks;            /* comm=auto is a choice by the cluster's figures, not the paper's rule */
     bool whole_gradients; /* schemes that move factors may not be chosen */

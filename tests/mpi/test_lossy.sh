@@ -83,6 +83,7 @@ said same "Using the resumed run's schemes"
 rounded same || fail 'the resumed run rounds nothing'
 for run in other none; do
     grep -q "Using the resumed run's schemes" $run.log && fail "$run: goes on with what --lossy does not name"
+    grep -q "The resumed run's schemes do not fit this start: choosing again" $run.log || fail "$run: no word of the plan that is not kept"
     rounded $run && fail "$run: rounds"
 done
 

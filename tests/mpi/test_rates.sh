@@ -120,7 +120,7 @@ train 1 first.log --solver=still.prototxt --batch=8 --stop-after=3 --max-iter=7 
     train 1 second.log --solver=still.prototxt --batch=8 --stop-after=3 --summary=still.json \
         --snapshot="$work/still_iter_7.solverstate.h5" || { fail 'early stop, resumed'; tail second.log; }
 grep -q '3 tests in a row .* of iteration 0: ' second.log || { fail 'early stop, resumed: the count'; tail second.log; }
-make_solver untested.prototxt
+make_solver untested.prototxt 'max_iter: 1'
 train 1 untested.log --solver=untested.prototxt --batch=8 --stop-after=3 && fail '--stop-after without tests trained'
 grep -q -- '--stop-after=3 counts tests, and untested.prototxt asks for none' untested.log || { fail 'no tests'; cat untested.log; }
 finish
