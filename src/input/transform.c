@@ -86,8 +86,6 @@ int transform_create(const Caffe__TransformationParameter *param, const struct s
         return 0;
     }
     mean_file = param->mean_file && param->mean_file[0];
-    if (param->scale == 0)
-        return error_set("transform_param: scale is 0, which makes 0 of every value; leave it out");
     t.scale = param->scale;
     t.mirror = param->mirror;
     if (param->crop_size > record->dim[1] || param->crop_size > record->dim[2])

@@ -279,9 +279,6 @@ START_TEST(impossible_parameters_say_what_is_wrong)
     param.crop_size = 4000000000u;
     expect_error(transform_create(&param, &image, true, NULL, &t), "crop_size 4000000000", "9x12");
     param.crop_size = 0;
-    param.scale = 0;
-    expect_error(transform_create(&param, &image, true, NULL, &t), "scale is 0", "leave it out");
-    param.scale = 1;
     param.n_mean_value = 2;
     param.mean_value = values;
     expect_error(transform_create(&param, &image, true, NULL, &t), "2 mean_value for 3 channels",
