@@ -198,7 +198,7 @@ static bool jobs_wait(struct jobs *jobs)
 
     pthread_mutex_lock(&w->mutex);
     while (atomic_load_explicit(&jobs->over, memory_order_relaxed) == jobs->taken &&
-           !(stop = jobs->o.interrupted())) {
+           !(stop = jobs->o.interrupted && jobs->o.interrupted())) {
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec++;
         pthread_cond_timedwait(&w->told, &w->mutex, &until);

@@ -53,7 +53,8 @@ struct jobs_options {
     int places;  /* how many jobs may be under way or not taken; no two of the same number modulo
                     it, which is where a job may leave its result */
     int (*work)(void *context, uint64_t job); /* on one of the threads: 0, or -1 with a message */
-    bool (*interrupted)(void);                /* jobs_next asks it every second, and ends then */
+    bool (*interrupted)(void);                /* asked every second by jobs_next, which ends
+                                                 where it is true; NULL: never */
     void *context;
 };
 
