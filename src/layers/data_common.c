@@ -366,6 +366,13 @@ static int align(const struct layer *layer, const struct layer *other, const str
     own->skip = its->skip > own->skip ? its->skip : own->skip;
     if (its->options.order_layer < o->order_layer)
         o->order_layer = its->options.order_layer;
+    if (env->care.max_bad > 0 && other->index < layer->index &&
+        layer_notice(layer, env,
+                     "warning: with --max-bad the next record takes a damaged one's place in one "
+                     "layer alone: that sample parts from that of layer '%s', which has as many "
+                     "records (%" PRIu64 ")",
+                     other->def->name, own->source->nrecords))
+        return -1;
     return follows ? layer_notice(layer, env,
                                   "samples come in the order of layer '%s', which has as many "
                                   "records (%" PRIu64 ")",
