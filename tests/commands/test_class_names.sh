@@ -124,7 +124,7 @@ list() {
 lists() {
     for phase in train test; do
         echo "layer { name: '$phase' type: 'ImageData' top: 'data' top: 'label' image_data_param { source: '$phase.list' batch_size: 2 ${1:-} }" \
-            "include { phase: $(echo $phase | tr a-z A-Z) } }"
+            "include { phase: $(echo $phase | tr '[:lower:]' '[:upper:]') } }"
     done >lists.prototxt
     cat >>lists.prototxt <<NET
 layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: ${2:-7} } }
