@@ -130,12 +130,87 @@ static void put_names(struct strbuf *out, const struct class_names *names, int n
     strbuf_puts(out, end < names->count ? ", ...)" : ")");
 }
 
+struct place {
+    const char *name;
+    int label;
+    bool other; /* of the second list */
+};
+
+static int by_name(const void *a, const void *b)
+{
+    const struct place *one = a, *two = b;
+    int order = strcmp(one->name, two->name);
+
+    return order ? order : one->other - two->other;
+}
+
+/* How many names there are; 0 where folders do not lie beside each other. */
+static int put_places(struct place *place, const struct class_names *names, bool other)
+{
+    const char *first = NULL;
+    int n = 0;
+
+    for (int label = 0; label < names->count; label++) {
+        const char *path = names->name[label];
+        const char *name = path && names->images ? path_base(path) : path;
+
+        if (!name || !*name)
+            continue;
+        first = first ? first : path;
+        place[n++] = (struct place){name, label, other};
+        if (name - path != place->name - first || strncmp(path, first, (size_t)(name - path)))
+            return 0;
+    }
+    return n;
+}
+
+/* A name with two labels among the n places in order; NULL: none, or a list has a name twice. */
+static const struct place *find_moved(const struct place *place, int n)
+{
+    const struct place *moved = NULL;
+
+    for (int i = 1; i < n; i++)
+        if (!strcmp(place[i - 1].name, place[i].name)) {
+            if (place[i - 1].other == place[i].other)
+                return NULL;
+            if (place[i - 1].label != place[i].label && !moved)
+                moved = &place[i];
+        }
+    return moved;
+}
+
+static int compare_folders(const char *path, const struct class_names *names,
+                           const char *other_path, const struct class_names *others)
+{
+    const struct place *moved = NULL;
+    struct place *place;
+    int first, n, status = 0;
+
+    if (ALLOC(place, names->count + others->count, "names of classes"))
+        return -1;
+    first = put_places(place, names, false);
+    n = first + put_places(place + first, others, true);
+    qsort(place, (size_t)n, sizeof *place, by_name);
+    /* One label says nothing, nor do folders of one image each. */
+    if (first > 1 && n - first > 1 &&
+        (!names->images || !others->images || names->images + others->images > (uint64_t)n))
+        moved = find_moved(place, n);
+    if (moved)
+        status = error_set("'%s', a folder of images, has label %d in %s and label %d in %s: a "
+                           "label would mean two classes; give the folder one label everywhere",
+                           moved->name, moved[-1].label, path, moved->label, other_path);
+    free(place);
+    return status;
+}
+
 int class_names_compare(const char *path, const struct class_names *names, const char *other_path,
                         const struct class_names *others)
 {
     struct strbuf text = {.data = NULL};
     int n = 0;
 
+    if (names->images || others->images)
+        return compare_folders(path, names, other_path, others);
     while (n < names->count && n < others->count && !strcmp(names->name[n], others->name[n]))
         n++;
     if (n == names->count || n == others->count)

@@ -3,11 +3,14 @@
 #define POSEIDON_INPUT_CLASS_NAMES_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Class n is called name[n]. All zero: none are known. */
 struct class_names {
     char **name; /* owned */
     int count;
+    uint64_t images; /* 0: a file says the names; else they are folders of that many listed
+                        images, and NULL for a label that no image has */
 };
 
 /* The names of classes that a file holds: the attribute `classes` of a set of images or of a model
@@ -22,7 +25,8 @@ int class_names_read(const char *path, struct class_names *out);
 int class_names_split(const char *text, struct class_names *out);
 
 /* Fails where the two lists, each of that file, differ at a place that both have: a label would
- * mean two classes. */
+ * mean two classes. Folders are no names for sure: with them it fails only where both lists have a
+ * name, each of them once, at different places. */
 int class_names_compare(const char *path, const struct class_names *names, const char *other_path,
                         const struct class_names *others);
 

@@ -2,7 +2,7 @@
 #include "input/source_internal.h"
 
 #include "input/list.h"
-#include "util/error.h"
+#include "util/alloc.h"
 #include "util/file.h"
 #include "util/path.h"
 #include "util/strbuf.h"
@@ -114,6 +114,33 @@ static char *root_find(const char *root, const char *base_file, const char *firs
     return found;
 }
 
+/* The folder of each label's images, where every label has one folder; else none. */
+static int folders_read(const struct list *list, struct class_names *out)
+{
+    enum { MOST_CLASSES = 1 << 20 };
+    bool fits = !list->nvalues;
+
+    for (uint64_t n = 0; n < list->count && fits; n++) {
+        const char *path = list_path(list, n);
+        size_t length = (size_t)(path_base(path) - path); /* with its last slash */
+        int32_t label = list->label[n];
+
+        fits = length > 0 && label >= 0 && label < MOST_CLASSES;
+        for (; fits && out->count <= label; out->name[out->count++] = NULL)
+            if (ALLOC_ROOM(out->name, out->count, "names of classes"))
+                return -1;
+        if (fits && !out->name[label] &&
+            alloc_bytes(&out->name[label], path, length - 1, "a folder's name"))
+            return -1;
+        fits =
+            fits && !strncmp(out->name[label], path, length - 1) && !out->name[label][length - 1];
+    }
+    out->images = list->count;
+    if (!fits)
+        class_names_free(out);
+    return 0;
+}
+
 int source_open_image_list(const char *list, const struct image_list_options *o,
                            struct source **out)
 {
@@ -130,7 +157,7 @@ int source_open_image_list(const char *list, const struct image_list_options *o,
     if (status == 0) {
         self->source.nrecords = self->list.count;
         self->root = root_find(o->root, o->base_file, list_path(&self->list, 0));
-        status = self->root ? 0 : -1;
+        status = error_status(!self->root || folders_read(&self->list, &self->source.folders));
     }
     return source_open_records(&self->source, status, true, out);
 }

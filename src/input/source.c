@@ -56,6 +56,7 @@ void source_release(struct source *source)
     for (int f = 0; f < source->nfields; f++)
         free(source->field[f].name);
     watch_free(&source->watch);
+    class_names_free(&source->folders);
     free(source->path);
 }
 

@@ -6,6 +6,7 @@
 #define POSEIDON_INPUT_SOURCE_H
 
 #include "engine/tensor.h"
+#include "input/class_names.h"
 #include "input/format/image.h"
 #include "input/watch.h"
 
@@ -71,11 +72,12 @@ struct source_field {
 
 struct source {
     const struct source_i *i;
-    char *path;         /* owned; as opened, for messages */
-    struct watch watch; /* the files that were opened; the feeder looks at them */
-    uint64_t nrecords;  /* > 0 */
-    const char *remark; /* image_label_remark of the first record; NULL: none */
-    bool scattered;     /* records are read in a random order, as the feeder says */
+    char *path;                 /* owned; as opened, for messages */
+    struct watch watch;         /* the files that were opened; the feeder looks at them */
+    uint64_t nrecords;          /* > 0 */
+    const char *remark;         /* image_label_remark of the first record; NULL: none */
+    struct class_names folders; /* of a list's images; owned */
+    bool scattered;             /* records are read in a random order, as the feeder says */
     int nfields;
     struct source_field field[SOURCE_MAX_FIELDS];
 };

@@ -191,6 +191,10 @@ static int data_remember(struct data *state)
         return -1;
     class_names_free(&state->classes);
     status = class_names_of_data(state->path, &state->classes);
+    if (!status && state->source->folders.count) {
+        state->classes = state->source->folders;
+        state->source->folders = (struct class_names){.count = 0};
+    }
     for (int f = 0; f < watch->nfiles && !status; f++) {
         bool first = !state->classes.count;
 
@@ -364,6 +368,13 @@ static int align(const struct layer *layer, const struct layer *other, const str
     own->skip = its->skip > own->skip ? its->skip : own->skip;
     if (its->options.order_layer < o->order_layer)
         o->order_layer = its->options.order_layer;
+    if (env->care.max_bad > 0 && other->index < layer->index &&
+        layer_notice(layer, env,
+                     "warning: with --max-bad the next record takes a damaged one's place in one "
+                     "layer alone: that sample parts from that of layer '%s', which has as many "
+                     "records (%" PRIu64 ")",
+                     other->def->name, own->source->nrecords))
+        return -1;
     return follows ? layer_notice(layer, env,
                                   "samples come in the order of layer '%s', which has as many "
                                   "records (%" PRIu64 ")",
@@ -488,12 +499,13 @@ void data_images(const struct layer *layer, struct layer_images *out)
                                  .record = state->record,
                                  .source = state->path,
                                  .classes = state->classes.name,
-                                 .nclasses = state->classes.count};
+                                 .nclasses = state->classes.images ? 0 : state->classes.count,
+                                 .names = &state->classes};
 }
 
 static struct class_names names_of(const struct layer_images *images)
 {
-    return (struct class_names){(char **)(uintptr_t)images->classes, images->nclasses};
+    return images->names ? *images->names : (struct class_names){.count = 0};
 }
 
 int layer_compare_classes(const struct layer_images *one, const struct layer_images *other)

@@ -14,7 +14,7 @@ struct data {
     bool transforms;            /* `transform` applies to field 0 */
     struct shape record;        /* of images, C,H,W; naxes 0: not known */
     char *path;                 /* of the source, owned; NULL: it is not there */
-    struct class_names classes; /* of the source, owned */
+    struct class_names classes; /* of the source, or of a list's folders; owned */
     struct feeder_options options;
     uint64_t ranks_per_sample; /* shared_file_system: false: each rank has a source of its own, so
                                   one place in the global order is this many times one of its own */

@@ -13,7 +13,8 @@
 #include "spec/netdef.h"
 #include "util/sha256.h"
 
-struct feeder; /* input/feeder.h */
+struct class_names; /* input/class_names.h */
+struct feeder;      /* input/feeder.h */
 struct layer;
 struct source_survey; /* input/source.h */
 struct strbuf;
@@ -85,6 +86,7 @@ struct layer_images {
     const char *source;   /* path; NULL: the source is missing */
     char *const *classes; /* names of the classes, if the source has them */
     int nclasses;
+    const struct class_names *names; /* these, or a list's folders; NULL: none */
 };
 
 /* Gives data layers of a net with as many records the same order, such as images and their labels:

@@ -129,6 +129,8 @@ static struct named look_at(const struct net *net, const struct layer *data)
         named.top = t;
         named.reader = net_label_reader(net, data, t, &named.scores);
     }
+    if (named.reader && net_ignores_a_label(named.reader) && !named.images.nclasses)
+        named.images.names = NULL; /* a folder with the ignored label is no class */
     scorer = named.reader ? scorer_of(net, named.reader) : NULL;
     named.scorer = scorer ? scorer->def->name : "";
     return named;
@@ -160,12 +162,13 @@ int net_check_classes(struct net *net, const struct layer_env *env)
         if (named.reader && layer->i->make_labels &&
             layer->i->make_labels(layer, named.top, ignores ? 0 : named.scores, env))
             return net_layer_error(net, l);
-        if (!named.reader || !named.images.nclasses)
+        if (!named.reader)
             continue;
         if ((training && compare_names(net, l, &named, training, training->nlayers)) ||
             compare_names(net, l, &named, net, l))
             return -1;
-        if (!ignores && compare(net, env, named.reader, named.scores, &named.images))
+        if (!ignores && named.images.nclasses &&
+            compare(net, env, named.reader, named.scores, &named.images))
             return -1;
     }
     return 0;

@@ -102,4 +102,109 @@ layer { name: "loss2" type: "SoftmaxWithLoss" bottom: "ip2" bottom: "kind" top: 
 NET
 echo "net: 'tasks.prototxt' base_lr: 0.0001 lr_policy: 'fixed' max_iter: 1 snapshot_prefix: 'tasks'" >solver.prototxt
 works '*' train --solver=solver.prototxt --threads=1
+
+# lists of images have no names of classes, but folders that are surely meant so
+"$POSEIDON" --version | grep -q PNG || finish
+# list FILE 'PATH LABEL' 'PATH LABEL' ...: two images in each of these folders, which exist
+list() {
+    file=$1
+    shift
+    for line; do
+        folder_of=${line%% *}
+        mkdir -p "$folder_of"
+        for image in 1 2; do
+            cp x.png "$folder_of/$image.png"
+            echo "$folder_of/$image.png ${line#* }"
+        done
+    done >"$file"
+}
+# lists [LABELS [LOSS]]: a net of train.list and test.list
+lists() {
+    for phase in train test; do
+        echo "layer { name: '$phase' type: 'ImageData' top: 'data' top: 'label' image_data_param { source: '$phase.list' batch_size: 2 ${1:-} }" \
+            "include { phase: $(echo $phase | tr '[:lower:]' '[:upper:]') } }"
+    done >lists.prototxt
+    cat >>lists.prototxt <<NET
+layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: ${2:-7} } }
+layer { name: "loss" type: "${3:-SoftmaxWithLoss}" bottom: "ip" bottom: "label" top: "loss" ${4:-} }
+NET
+    echo "net: 'lists.prototxt' base_lr: 0.0001 lr_policy: 'fixed' max_iter: 1 test_iter: 1 test_interval: 1 snapshot_prefix: 'lists'" >solver.prototxt
+}
+silent() { # WHO
+    run train --solver=solver.prototxt --threads=1
+    [ "$status" -eq 0 ] || fail "$1: $err"
+    lacks "$out$err" 'two classes' "$1"
+}
+two="a label would mean two classes; give the folder one label everywhere"
+lists
+list train.list 'train/ant 0' 'train/bee 1' 'train/cat 2'
+# the order in which a system lists folders; a class that one list lacks; a label that no image has
+list test.list 'test/cat 0' 'test/ant 1' 'test/bee 2'
+moved="poseidon train: lists.prototxt:2: layer 'test' (ImageData): 'ant', a folder of images, has label 0 in *train.list and label 1 in *test.list: $two"
+refuses "$moved" train --solver=solver.prototxt
+refuses "$moved" train --solver=solver.prototxt --dry-run
+list test.list 'test/ant 0' 'test/cat 1'
+refuses "'cat', a folder of images, has label 2 in *train.list and label 1 in *test.list: $two" train --solver=solver.prototxt
+list test.list 'other/test/ant 0' 'other/test/cat 5' 'other/test/dog 6'
+refuses "'cat', a folder of images, has label 2 in *train.list and label 5 in *test.list: $two" train --solver=solver.prototxt
+sed -n '1~2p' test.list >one.list && mv one.list test.list # one image of each
+refuses "'cat', a folder of images, has label 2 in *" train --solver=solver.prototxt
+# names that are known: of a set, either way round, and of weights
+sed 's/.*.test.list.*/layer { name: "t" type: "Data" top: "data" top: "label" data_param { source: "all.h5" batch_size: 4 } include { phase: TEST } }/' \
+    lists.prototxt >known.prototxt
+sed -i 's/lists.prototxt/known.prototxt/' solver.prototxt
+list train.list 'train/bee 0' 'train/ant 1' 'train/dog 2'
+refuses "'ant', a folder of images, has label 1 in *train.list and label 0 in all.h5: $two" train --solver=solver.prototxt
+list train.list 'train/ant 0' 'train/bee 1' 'train/dog 2'
+silent 'names of a set'
+list test.list 'test/bee 0' 'test/ant 1'
+lists '' 3
+refuses "'ant', a folder of images, has label 0 in good_iter_2.caffemodel and label 1 in *test.list: $two" \
+    test --model=lists.prototxt --weights=good_iter_2.caffemodel
+# nothing is said where the same labels are meant, nor where folders may be no classes
+lists
+list train.list 'train/ant 0' 'train/bee 1' 'train/cat 2'
+list test.list 'test/cat 2' 'test/ant 0' 'test/dog 5'
+silent 'the same labels'
+works '*"loss"*' test --json --classes --model=lists.prototxt --weights=lists_iter_1.caffemodel
+lacks "$out$err" ant 'names of classes'
+grep -aq 'bee' lists_iter_1.caffemodel && fail 'folders are in a snapshot'
+list test.list 'test/cat 0' 'test/cat 1' 'test/ant 2'
+silent 'a folder of two labels'
+list test.list 'test/cat 0' 'test/ant 1' 'test/bee 1'
+silent 'folders of one label'
+list test.list 'a/cat 0' 'b/ant 1'
+silent 'folders in several folders'
+list test.list 'cat 0' 'ant 1'
+refuses "'ant', a folder" train --solver=solver.prototxt
+list test.list 'cat 0'
+silent 'one label'
+list train.list 'ant/x 0' 'bee/y 1'
+list test.list 'ant/y 0' 'bee/x 1'
+silent 'folders in the folders of classes'
+list train.list 'train 0' 'train 1' 'val 2'
+list test.list 'val 0' 'val 1'
+silent 'folders of the split'
+list train.list 'all 0' 'all 1'
+list test.list 'all 1' 'all 0'
+silent 'one folder'
+printf 'x.png 0\nx.png 1\n' >train.list
+printf 'x.png 1\nx.png 0\n' >test.list
+silent 'no folders'
+list train.list 'ant 0' 'bee 1'
+list test.list 'ant 1' 'bee 0'
+for name in train test; do # as parts of a set that is cut into folders may be
+    sed -i '2~2d' $name.list
+done
+silent 'one image of each folder'
+list train.list 'ant 0' 'bee 1'
+list test.list 'ant 1' 'bee 0'
+lists '' 1 EuclideanLoss
+silent 'numbers that are no classes'
+lists '' 7 SoftmaxWithLoss 'loss_param { ignore_label: 0 }'
+silent 'a label to ignore'
+list train.list 'ant 0 1' 'bee 1 0'
+list test.list 'ant 1 0' 'bee 0 1'
+lists 'label_size: 2' 2 EuclideanLoss
+silent 'several labels'
 finish
