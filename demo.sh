@@ -32,7 +32,7 @@ setup_dependencies "$setup_required"
 setup_say '== 2 of 3: build'
 setup_build build "$@"
 
-train="build/poseidon train --solver=$solver --comm=paper --overlap=wfbp --summary=$summary"
+train="build/poseidon train --solver=$solver --comm=paper --tune=overlap=wfbp --summary=$summary"
 setup_say "== 3 of 3: train LeNet on $ranks ranks"
 setup_say "mpirun -np $ranks $train"
 begin=$(date +%s)
@@ -81,7 +81,7 @@ Try next
 
     $launch 4 build/poseidon train --solver=$solver --global-batch=128
         the same training on four ranks: the same images, the same losses
-    $launch 2 build/poseidon train --solver=$solver --comm=ps --overlap=none
+    $launch 2 build/poseidon train --solver=$solver --comm=ps --tune=overlap=none
         a plain parameter server that waits, for comparison
     build/poseidon help
         what else there is

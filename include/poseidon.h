@@ -109,7 +109,8 @@ POSEIDON_API const char *poseidon_error(void);
  * all ranks, with the meanings that they have in `poseidon train`:
  *
  *     comm=HOW            auto (default), paper, or a scheme: ps, sfb, allreduce, lowrank:4, ...
- *     lossy=WAYS          lossy schemes that auto may choose, too, as bf16+lowrank:4+onebit
+ *     lossy=WAYS          lossy schemes that auto may choose, too, as bf16+lowrank:4+onebit;
+ *                         a scheme takes bf16 alone: wire=bf16
  *                         (default: none, nothing is rounded)
  *     wire=fp32|bf16      the format in which gradients travel
  *     hierarchy=auto|off|N  the ranks of a machine, or N of them, add up gradients in shared

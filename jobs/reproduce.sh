@@ -139,9 +139,9 @@ hosts='--figure thread_bytes_per_second=3.5GB --figure device_bytes_per_second=3
 theirs="--profile=titanx $hosts"
 of_scheme() {
     case $1 in
-    adam) echo '--comm=adam --overlap=backward' ;;
-    onebit) echo '--comm=onebit --overlap=none' ;;
-    released) echo '--comm=paper --overlap=none --tune=order=fifo' ;;
+    adam) echo '--comm=adam --tune=overlap=backward' ;;
+    onebit) echo '--comm=onebit --tune=overlap=none' ;;
+    released) echo '--comm=paper --tune=overlap=none --tune=order=fifo' ;;
     *) echo "--comm=$1" ;;
     esac
 }

@@ -5,7 +5,7 @@
 Compares runs: tables (report.md, report.csv) and plots (SVG and PNG) of all runs of a folder,
 whatever their differences.
   NAME.json        what 'train --summary=FILE' or 'plan --json' wrote
-  NAME.csv         what 'train --csv=FILE' wrote: losses and scores during training
+  NAME.csv         what 'train --curves=NAME.csv' wrote: losses and scores during training
   NAME.log         the log of train; read instead if there is no NAME.csv
   NAME.trace.json  what 'train --trace' wrote, beside NAME.json: when bytes were on the wire
   about.json       what summaries lack: {"how": "emulated", "title": "...", "link_bytes_per_second": 1.25e9}; for

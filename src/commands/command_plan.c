@@ -109,7 +109,7 @@ static void add_cluster(struct plan_request *r, struct option_rows *rows, const 
         {"bandwidth-mbps", OPTION_REAL, &o->exchange.mbps, "X",
          "as for train: a rank sends no more than X Mbit/s", .flags = OPTION_TUNE},
         {"cluster-file", OPTION_TEXT, &o->exchange.cluster_file, "FILE",
-         "figures that train --cluster-file measured; other options override them"},
+         "figures that train --tune=cluster-file measured; other options override them"},
         {"figure", OPTION_LIST, &r->figure, "KEY=VALUE", figures},
         {"switch", OPTION_CALL, &o->play, "NODES:X",
          "leaf switches of NODES nodes each, with uplinks that are X times oversubscribed "
@@ -321,7 +321,7 @@ static int parse(struct plan_request *r, int argc, char **argv)
     settle_system(&r->options);
     return error_status(
         settle_cluster(r) ||
-        exchange_check(&r->options.exchange, r->options.system ? r->options.system->name : NULL) ||
+        exchange_settle(&r->options.exchange, r->options.system ? r->options.system->name : NULL) ||
         check(r));
 }
 

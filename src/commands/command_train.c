@@ -34,8 +34,8 @@ static int find_net(const struct trainer_options *o, char **net)
     return status;
 }
 
-/* --profile may name a device, of which the program has a profile of this net: it is for as many
- * samples as it was timed with. *file is the caller's to free. */
+/* --tune=profile may name a device, of which the program has a profile of this net: it is for as
+ * many samples as it was timed with. *file is the caller's to free. */
 static int find_profile(struct trainer_options *o, char **file)
 {
     int batch = o->batch;

@@ -72,8 +72,7 @@ void options_add_engine(struct option_rows *rows, struct engine_options *to)
 void options_add_computing(struct option_rows *rows, struct computing *to)
 {
     const struct option more[] = {
-        {"gpu", OPTION_TEXT, &to->gpus, "all|LIST", "as --engine=cuda, on the GPUs of the list",
-         .flags = OPTION_OWN},
+        {"gpu", OPTION_TEXT, &to->gpus, "all|LIST", .flags = OPTION_OWN | OPTION_CAFFE},
         {"engine", OPTION_TEXT, &to->engine, "cpu|cuda", "compute engine (default: cpu)"},
         {"threads", OPTION_THREADS, &to->options.threads, "N", "compute threads per rank",
          .flags = OPTION_OWN},

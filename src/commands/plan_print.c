@@ -134,7 +134,7 @@ static void print_points(const struct forecast *f)
     const int npoints = f->options->npoints;
     char schemes[128];
 
-    printf("\nPlayed with --comm=%s, --overlap=%s\n", forecast_comm_name(f),
+    printf("\nPlayed with --comm=%s, --tune=overlap=%s\n", forecast_comm_name(f),
            cost_overlap_words[f->options->exchange.overlap]);
     printf("nodes  iteration speed-up  images/s  MB sent  stalled  layers by scheme\n");
     print_line(80);

@@ -8,6 +8,7 @@
 
 #include "snapshot/run_file.h"
 #include "util/error.h"
+#include "util/path.h"
 
 struct given {
     const char *option;
@@ -50,11 +51,11 @@ static int settle_fake_data(struct train_request *r)
 
 static int check_reports(const struct trainer_options *o, const char *rank_log)
 {
-    const struct given reports[] = {
-        {"json", o->json},          {"summary", o->summary != NULL},
-        {"trace", o->trace},        {"log", o->log != NULL},
-        {"csv", o->csv != NULL},    {"tensorboard", o->tensorboard != NULL},
-        {"tune=rank-log", rank_log}};
+    const struct given reports[] = {{"summary", o->summary || o->json},
+                                    {"curves", o->csv || o->tensorboard},
+                                    {"trace", o->trace},
+                                    {"tune=log", o->log},
+                                    {"tune=rank-log", rank_log}};
     const char *stray = first_given(reports, (int)(sizeof reports / sizeof *reports));
 
     if (o->dry_run && stray)
@@ -65,9 +66,9 @@ static int check_reports(const struct trainer_options *o, const char *rank_log)
 /* What concerns the exchange, where there is none. */
 static int check_none(const struct exchange_options *o)
 {
-    const struct given exchanges[] = {{"wire", o->wire != WIRE_FP32},
-                                      {"overlap", o->overlap != COST_OVERLAP_WFBP},
-                                      {"cluster-file", o->cluster_file != NULL},
+    const struct given exchanges[] = {{"tune=wire", o->wire != WIRE_FP32},
+                                      {"tune=overlap", o->overlap != COST_OVERLAP_WFBP},
+                                      {"tune=cluster-file", o->cluster_file != NULL},
                                       {"tune=measure", o->measure},
                                       {"tune=bandwidth-mbps", o->mbps > 0},
                                       {"tune=order", o->fifo}};
@@ -91,7 +92,7 @@ static int check_in_step(const struct trainer_options *o)
     if (apart && o->check_sync > 0)
         return error_set("--tune=check-sync compares parameters that are kept alike: not with %s",
                          apart);
-    apart = o->exchange.drop > 0 ? "--drop-stragglers" : apart;
+    apart = o->exchange.drop > 0 ? "--tune=drop-stragglers" : apart;
     return apart && o->sync_bn
                ? error_set(
                      "--sync-bn adds up the statistics of all ranks in every pass: not with %s",
@@ -112,7 +113,7 @@ static int check_skips(const struct trainer_options *o)
                 e->lossy.text);
     if (e->drop > 0 && o->skip_nan > 0 && e->servers > 0)
         /* the servers alone know, and rank 0 is none of them */
-        return error_set("--drop-stragglers=%d with --servers=%d: nobody could count what "
+        return error_set("--tune=drop-stragglers=%d with --servers=%d: nobody could count what "
                          "--on-nan=skip leaves out; give two of the three",
                          e->drop, e->servers);
     return 0;
@@ -127,9 +128,9 @@ static int settle_reproducible(struct train_request *r)
         scheme ? scheme->lossless && !scheme->factors : o->exchange.comm.policy == COMM_AUTO;
     const struct given others[] = {{"--tune=staleness", o->exchange.staleness > 0},
                                    {"--sync-bn", o->sync_bn},
-                                   {"--drop-stragglers", o->exchange.drop > 0},
+                                   {"--tune=drop-stragglers", o->exchange.drop > 0},
                                    {comm_name(o->exchange.comm), !whole},
-                                   {"--wire=bf16", o->exchange.wire != WIRE_FP32},
+                                   {"gradients in bf16", o->exchange.wire != WIRE_FP32},
                                    {"--lossy", o->exchange.lossy.n > 0},
                                    {o->engine, strcmp(o->engine, "cpu") != 0},
                                    {"--math=bf16", o->computing.math == MATH_BF16}};
@@ -144,16 +145,34 @@ static int settle_reproducible(struct train_request *r)
         return error_set("--reproducible expects the samples of a grain, at least 1, found '%s'",
                          r->reproducible);
     return stray ? error_set("--reproducible adds up whole gradients of ranks in step: with "
-                             "--engine=cpu, --wire=fp32 and --comm=ps, allreduce or auto, not "
-                             "with %s",
+                             "--engine=cpu and --comm=ps, allreduce or auto, not with %s",
                              stray)
                  : 0;
+}
+
+/* The files of --curves, and the JSON that --summary=- prints. */
+static int settle_outputs(struct train_request *r)
+{
+    struct trainer_options *o = &r->options;
+
+    o->json = o->summary && !strcmp(o->summary, "-");
+    o->summary = o->json ? NULL : o->summary;
+    for (int i = 0; i < r->curves.n; i++) {
+        const char *path = r->curves.item[i];
+        const char **to = path_ends(path, ".csv") ? &o->csv : &o->tensorboard;
+
+        if (*to)
+            return error_set("--curves=%s and --curves=%s: expected one FILE.csv and one folder",
+                             *to, path);
+        *to = path;
+    }
+    return 0;
 }
 
 /* --balance and what has no mean over samples. */
 static int check_balance(const struct trainer_options *o)
 {
-    const struct given others[] = {{"--drop-stragglers", o->exchange.drop > 0},
+    const struct given others[] = {{"--tune=drop-stragglers", o->exchange.drop > 0},
                                    {"--comm=none", o->exchange.comm.policy == COMM_NONE}};
     const char *stray = first_given(others, 2);
 
@@ -178,7 +197,8 @@ int train_options_settle(struct train_request *r)
         return error_set("--epochs=%g and --max-iter=%d both say when training ends: give one of "
                          "them",
                          o->epochs, o->max_iter);
-    return error_status(settle_reproducible(r) || check_balance(o) || settle_fake_data(r) ||
+    return error_status(exchange_settle(&o->exchange, NULL) || settle_reproducible(r) ||
+                        check_balance(o) || settle_fake_data(r) || settle_outputs(r) ||
                         check_reports(o, r->rank_log) || check_none(&o->exchange) ||
-                        check_in_step(o) || check_skips(o) || exchange_check(&o->exchange, NULL));
+                        check_in_step(o) || check_skips(o));
 }

@@ -89,7 +89,6 @@ static void add_training(struct train_request *r, struct option_rows *rows)
          .engines = "cpu cuda"},
         {"snapshot-prefix", OPTION_TEXT, &o->snapshot_prefix, "PREFIX",
          "snapshots are PREFIX_iter_N..., instead of the solver's", .engines = "cpu cuda"},
-        {"seed", OPTION_SEED, &o->seed, "N", "random seed, instead of the solver's"},
         {"stage", OPTION_TEXT, &o->overrides.stages, "LIST",
          "stages added to the training net's state", .flags = OPTION_TUNE | OPTION_CAFFE},
         {"level", OPTION_INT, &o->overrides.level, "N", "level of the training net's state",
@@ -159,20 +158,19 @@ static void add_computing(struct train_request *r, struct option_rows *rows)
     struct trainer_options *o = &r->options;
     const struct option group[] = {
         {.kind = OPTION_GROUP, .help = "computing"},
-        {"gpu", OPTION_TEXT, &r->gpu, "all|LIST",
-         "train on GPUs (--engine=cuda): all of each machine, or those listed",
-         .flags = OPTION_OWN},
+        {"gpu", OPTION_TEXT, &r->gpu, "all|LIST", .flags = OPTION_OWN | OPTION_CAFFE},
         {"threads", OPTION_THREADS, &o->computing.threads, "N",
          "compute threads per rank; on dedicated servers for updates (default: all cores of the "
          "rank; one fewer if it has 20 or more, for communication)",
          .flags = OPTION_OWN},
         {"engine", OPTION_TEXT, &o->engine, "cpu|cuda|replay",
-         "compute engine (default: cpu); replay computes nothing, see --profile",
+         "compute engine (default: cpu); cuda: each rank of a machine takes one of its GPUs; "
+         "replay computes nothing, see 'poseidon help tuning'",
          .flags = OPTION_OWN},
         {"profile", OPTION_TEXT, &o->profile, "FILE",
          "replay: layer times, a file that poseidon time --profile wrote, or a "
          "device: " PROFILES_DEVICES,
-         .engines = "replay", .flags = OPTION_OWN},
+         .engines = "replay", .flags = OPTION_OWN | OPTION_TUNE},
         {"dilate", OPTION_COUNT, &o->exchange.dilate, "K",
          "replay: divide the bytes on the network by K, and nothing else", .engines = "replay",
          .flags = OPTION_TUNE},
@@ -212,21 +210,20 @@ static void add_reports(struct train_request *r, struct option_rows *rows)
          .parse = parse_trace},
         {"log", OPTION_TEXT, &o->log, "FILE",
          "write a time breakdown by rank and layer, as JSON lines; each layer's transfer is timed "
-         "alone at the end"},
-        {"csv", OPTION_TEXT, &o->csv, "FILE",
-         "write loss, learning rate and test scores by iteration, during training; a resumed run "
-         "appends",
+         "alone at the end",
+         .flags = OPTION_TUNE},
+        {"curves", OPTION_LIST, &r->curves, "PATH",
+         "write loss, learning rate and test scores by iteration, during training: FILE.csv, or a "
+         "folder of TensorBoard's event files; a resumed run appends; may be repeated",
          .engines = "cpu cuda"},
-        {"tensorboard", OPTION_TEXT, &o->tensorboard, "DIR",
-         "write the same as TensorBoard's event files", .engines = "cpu cuda"},
         {"rank-log", OPTION_TEXT, &r->rank_log, "PREFIX",
          "write each rank's log to PREFIX.RANK.log, too", .flags = OPTION_OWN | OPTION_TUNE},
-        {"summary", OPTION_TEXT, &o->summary, "FILE", "write the figures of the run as JSON"},
+        {"summary", OPTION_TEXT, &o->summary, "FILE",
+         "write the figures of the run as JSON; -: print them, and nothing else, on standard "
+         "output"},
         {"force", OPTION_FLAG, &r->force, NULL,
-         "replace the files of --trace, --log, --summary, --csv and --tensorboard if they exist, "
-         "as --resume does"},
-        {"json", OPTION_FLAG, &o->json, NULL,
-         "print the same JSON, and nothing else, on standard output"},
+         "replace the files of --summary, --curves, --trace and --tune=log if they exist, as "
+         "--resume does"},
     };
 
     options_add(rows, group, (int)(sizeof group / sizeof *group));
@@ -236,7 +233,6 @@ static void add_reports(struct train_request *r, struct option_rows *rows)
 static void start(struct train_request *r, struct option_rows *rows)
 {
     *r = (struct train_request){.options = {.exchange = exchange_options_usual(EXCHANGE_TRAIN),
-                                            .seed = -1,
                                             .trace_last = INT32_MAX,
                                             .signals = {[SIGNAL_INT] = SIGNAL_STOP,
                                                         [SIGNAL_HUP] = SIGNAL_SNAPSHOT,

@@ -10,6 +10,7 @@
 struct train_request {
     struct trainer_options options; /* its texts are borrowed from argv, its settings from below */
     struct option_list settings;    /* --set */
+    struct option_list curves;      /* --curves */
     struct strbuf alike; /* what all ranks must have been given, for command_start. Owned */
     const char *gpu, *rank_log, *fake_data, *reproducible; /* NULL: not given */
     char trace[PATH_MAX];                                  /* the file of --trace */

@@ -80,20 +80,21 @@ void exchange_add_rows(struct option_rows *rows, struct exchange_options *o, con
          {"comm", OPTION_CALL, o, "HOW", comm_help, .parse = parse_comm}},
         {TRAIN | PLAN | LIBRARY,
          {"lossy", OPTION_CALL, o, "LIST",
-          "--comm=auto: also choose from these, where rounded gradients make the iteration "
-          "shorter: bf16, lowrank:R, onebit (default: nothing is rounded)",
+          "round gradients: --comm=auto chooses from bf16, lowrank:R and onebit where they make "
+          "the iteration shorter; a scheme takes bf16 alone, half the bytes (default: nothing is "
+          "rounded)",
           .parse = parse_lossy}},
         {TRAIN | PLAN,
          {"overlap", OPTION_CHOICE, &o->overlap, "HOW",
           "overlap traffic with both passes (wfbp, default), with backward alone (backward), or "
           "not at all (none)",
-          cost_overlap_words}},
+          cost_overlap_words, .flags = OPTION_TUNE}},
         {TRAIN | PLAN | LIBRARY,
          {"wire", OPTION_CHOICE, &o->wire, "FORMAT",
           "send gradients as fp32 (default) or bf16, half the bytes: a gradient's rounding error "
           "is added to the next gradient, that of sufficient factors is lost; factors of low rank "
           "stay fp32",
-          wire_words}},
+          wire_words, .flags = OPTION_TUNE}},
         {TRAIN | PLAN,
          {"servers", OPTION_INT, &o->servers, "K",
           "K dedicated server ranks, the last ones (default: all ranks serve)"}},
@@ -125,7 +126,7 @@ void exchange_add_rows(struct option_rows *rows, struct exchange_options *o, con
           .flags = OPTION_TUNE}},
         {TRAIN | LIBRARY,
          {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE",
-          "--comm=auto: keep the measured figures of this cluster in FILE"}},
+          "--comm=auto: keep the measured figures of this cluster in FILE", .flags = OPTION_TUNE}},
         {TRAIN | LIBRARY,
          {"bandwidth-mbps", OPTION_REAL, &o->mbps, "X",
           "send no more than X Mbit/s per rank (shared clusters); auto chooses schemes for that",
@@ -143,7 +144,8 @@ void exchange_add_rows(struct option_rows *rows, struct exchange_options *o, con
          {"drop-stragglers", OPTION_COUNT, &o->drop, "K",
           "end an iteration without the gradients of the K slowest workers: the average is over "
           "the others, and late ones continue from the newest parameters (--comm=ps; default: "
-          "wait for all)"}},
+          "wait for all)",
+          .flags = OPTION_TUNE}},
         {TRAIN,
          {"staleness", OPTION_INT, &o->staleness, "S",
           "--comm=ps: a worker may run S iterations ahead of the slowest (default 0)",
@@ -188,7 +190,7 @@ static int check_lossy(const struct exchange_options *o, const char *comm)
     if (o->lossy.n > 0 && o->wire != WIRE_FP32)
         return error_set("%s=%s rounds all gradients, and %s=%s those of layers where that is "
                          "faster: give one of them",
-                         exchange_word(o, "--wire"), wire_words[o->wire],
+                         exchange_word(o, "--tune=wire"), wire_words[o->wire],
                          exchange_word(o, "--lossy"), o->lossy.text);
     return 0;
 }
@@ -202,8 +204,8 @@ static int check_staleness(const struct exchange_options *o)
             "--tune=staleness=%d needs --comm=ps: the other schemes keep all workers in step",
             o->staleness);
     if (o->staleness > 0 && (o->wire != WIRE_FP32 || o->lossy.n > 0))
-        return error_set("--tune=staleness=%d and --%s cannot be combined", o->staleness,
-                         o->lossy.n > 0 ? "lossy" : "wire=bf16");
+        return error_set("--tune=staleness=%d and %s cannot be combined", o->staleness,
+                         o->lossy.n > 0 ? "--lossy" : "gradients in bf16");
     return 0;
 }
 
@@ -213,22 +215,34 @@ static int check_drop(const struct exchange_options *o)
         return 0;
     if (!is_ps(o))
         return error_set(
-            "--drop-stragglers=%d needs --comm=ps: with the other schemes every worker "
+            "--tune=drop-stragglers=%d needs --comm=ps: with the other schemes every worker "
             "needs something of all others",
             o->drop);
     if (o->staleness > 0)
-        return error_set("--drop-stragglers=%d and --tune=staleness=%d are two ways to go on "
+        return error_set("--tune=drop-stragglers=%d and --tune=staleness=%d are two ways to go on "
                          "without the slowest: give one of them",
                          o->drop, o->staleness);
     if (o->lossy.n > 0)
-        return error_set("--drop-stragglers=%d needs --comm=ps, and --lossy=%s says what "
+        return error_set("--tune=drop-stragglers=%d needs --comm=ps, and --lossy=%s says what "
                          "--comm=auto may choose from: give one of them",
                          o->drop, o->lossy.text);
     return 0;
 }
 
-int exchange_check(const struct exchange_options *o, const char *comm)
+/* A named scheme has nothing to choose: all gradients travel as bf16. */
+static void settle_bf16(struct exchange_options *o)
 {
+    bool named = o->comm.policy == COMM_SCHEME || o->comm.policy == COMM_PAPER;
+
+    if (!named || o->lossy.n != 1 || o->lossy.way[0].scheme)
+        return;
+    o->wire = WIRE_BF16;
+    o->lossy.n = 0;
+}
+
+int exchange_settle(struct exchange_options *o, const char *comm)
+{
+    settle_bf16(o);
     if (o->sizes.chunk < sizeof(float))
         return error_set("%s=%zu: a chunk holds at least one parameter, %zu bytes",
                          exchange_word(o, "--tune=chunk"), o->sizes.chunk, sizeof(float));

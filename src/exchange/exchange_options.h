@@ -56,8 +56,8 @@ void exchange_add_rows(struct option_rows *rows, struct exchange_options *option
  * dashes. */
 const char *exchange_word(const struct exchange_options *options, const char *word);
 
-/* After parsing: fails with a message if options conflict. comm: the value of `comm` as the user
- * wrote it, for messages; NULL: its usual name. */
-int exchange_check(const struct exchange_options *options, const char *comm);
+/* After parsing: with a scheme, lossy=bf16 becomes wire=bf16. Fails with a message if options
+ * conflict. comm: the value of `comm` as the user wrote it, for messages; NULL: its usual name. */
+int exchange_settle(struct exchange_options *options, const char *comm);
 
 #endif

@@ -20,7 +20,7 @@ static int check_obstacles(const struct exchange_options *o, const struct exchan
     if (o->staleness > 0)
         return error_set("--tune=staleness gives every rank its own parameters");
     if (o->drop > 0)
-        return error_set("--drop-stragglers lets ranks go on without each other");
+        return error_set("--tune=drop-stragglers lets ranks go on without each other");
     if (facts->unlike)
         return error_set("--balance with --reproducible gives every rank sums of its own");
     if (o->comm.policy == COMM_NONE)

@@ -75,7 +75,7 @@ static int refuse(const char *device, const char *net, const char *model)
     struct strbuf nets = {0};
 
     list_nets(device, model, &nets);
-    error_set("--profile=%s: there are no times of the net '%s' on that device (of: %s); measure "
+    error_set("profile %s: there are no times of the net '%s' on that device (of: %s); measure "
               "with \"poseidon time --profile=FILE\" and give the FILE",
               device, net, nets.length ? nets.data : "none");
     strbuf_free(&nets);
@@ -138,7 +138,7 @@ int profiles_find(const char *text, const char *model, char **file, int *batch)
     *file = NULL;
     if (!is_device(text)) {
         if (!strpbrk(text, "/.") && access(text, F_OK) != 0)
-            return error_set("--profile=%s is neither a device (" PROFILES_DEVICES ") nor a file",
+            return error_set("profile %s is neither a device (" PROFILES_DEVICES ") nor a file",
                              text);
         return alloc_text(file, text, "a profile's name");
     }

@@ -72,7 +72,7 @@ int option_string_parse(const char *text, struct option_string *out)
     if (alloc_text(&out->given, text, "the options") || alloc_text(&out->text, text, "the options"))
         return -1;
     list_words(&rows, out);
-    if (options_parse_words(&rows, out->text) || exchange_check(&out->exchange, NULL) ||
+    if (options_parse_words(&rows, out->text) || exchange_settle(&out->exchange, NULL) ||
         check_rule(&rows, out))
         return error_context("options \"%s\"", text);
     out->rule.nhistory = rule_kind_histories(out->rule.kind);

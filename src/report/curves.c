@@ -53,7 +53,7 @@ static int keep_rows(struct curves *c, int64_t first, struct strbuf *out)
     if (!file)
         return errno == ENOENT ? 0 : -1;
     if (getline(&line, &size, file) > 0 && strcmp(line, strbuf_text(out)))
-        status = error_set("%s has other columns than this run (%.*s): give --csv another name",
+        status = error_set("%s has other columns than this run (%.*s): give --curves another name",
                            c->path, (int)strcspn(line, "\n"), line);
     while (!status && getline(&line, &size, file) > 0) {
         char *end, *seconds;
@@ -195,7 +195,7 @@ int curves_check_folder(const char *folder)
     char first[256];
 
     return find_events(folder, false, first) > 0
-               ? error_set("--tensorboard=%s holds %s of another run already: expected another "
+               ? error_set("--curves=%s holds %s of another run already: expected another "
                            "folder; --force replaces what is there",
                            folder, first)
                : 0;

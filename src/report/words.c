@@ -72,7 +72,8 @@ static void advise_balance(const struct figures *figures, double stall, double t
             units_seconds(transfers).text);
     else
         ADD(out,
-            "training waits %s, for transfers or for ranks that finish later (--log=FILE shows "
+            "training waits %s, for transfers or for ranks that finish later (--tune=log=FILE "
+            "shows "
             "which); ",
             units_seconds(stall).text);
     ADD(out,
@@ -93,7 +94,8 @@ static void advise_network(const struct figures *figures, double stall, double c
         out->change = CHANGE_OVERLAP;
         out->saves = stall < compute ? stall : compute;
         ADD(out,
-            "--overlap=wfbp: up to %s of the %s spent waiting could pass while the net computes",
+            "--tune=overlap=wfbp: up to %s of the %s spent waiting could pass while the net "
+            "computes",
             units_seconds(out->saves).text, units_seconds(stall).text);
     } else if (figures->local) {
         advise_balance(figures, stall, 0, out);

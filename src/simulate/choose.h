@@ -74,7 +74,7 @@ void choose_print_lossy(const struct choose_answer *answer, int ngroups, char ou
 
 /* Whether --comm=auto asks at all. Ranks of one machine have no network between them: what they
  * measured would be memory and each other's computation, and the next run might decide otherwise.
- * So without figures that the user gave (--cluster-file) they follow the paper's rule. */
+ * So without figures that the user gave (--tune=cluster-file) they follow the paper's rule. */
 bool choose_is_asked(int nmachines, int nworkers, bool given_cluster);
 
 #endif

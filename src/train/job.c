@@ -32,9 +32,10 @@ int job_open(struct job *job, MPI_Comm world, const struct trainer_options *o, s
     job->nworkers = job->nranks - o->exchange.servers;
     job->worker = job->rank < job->nworkers;
     if (o->exchange.drop >= job->nworkers && o->exchange.drop > 0)
-        return error_set("--drop-stragglers=%d would drop every gradient of %s: start more ranks "
-                         "(mpirun -np N) or drop fewer",
-                         o->exchange.drop, units_count(job->nworkers, "worker").text);
+        return error_set(
+            "--tune=drop-stragglers=%d would drop every gradient of %s: start more ranks "
+            "(mpirun -np N) or drop fewer",
+            o->exchange.drop, units_count(job->nworkers, "worker").text);
     job->blank = engine_is_blank(o->engine);
     if (o->batch > 0 && o->global_batch > 0)
         return error_set("--batch is per rank and --global-batch over all ranks: give one of them");
@@ -239,9 +240,8 @@ int job_read(struct job *job, char **notices)
         return error_set("%s: iter_size must be at least 1, found %d", o->solver, job->iter_size);
     if (job->max_iter < 0)
         return error_set("%s: max_iter must be at least 0, found %d", o->solver, job->max_iter);
-    job->seed = o->seed >= 0                    ? (uint64_t)o->seed
-                : job->solver->random_seed >= 0 ? (uint64_t)job->solver->random_seed
-                                                : 1; /* repeatable unless asked otherwise */
+    /* repeatable unless asked otherwise */
+    job->seed = job->solver->random_seed >= 0 ? (uint64_t)job->solver->random_seed : 1;
     if (rule_from_solver(job->solver, &job->rule))
         return context_of(o, "type");
     if (policy_from_solver(job->solver, &job->policy))

@@ -91,7 +91,7 @@ static inline bool job_shares_batch(const struct job *job)
 static inline const char *job_apart(const struct job *job)
 {
     return job->options->exchange.staleness > 0 ? "--tune=staleness"
-           : job->options->exchange.drop > 0    ? "--drop-stragglers"
+           : job->options->exchange.drop > 0    ? "--tune=drop-stragglers"
                                                 : NULL;
 }
 

@@ -163,7 +163,7 @@ static int display_loss(struct trainer *t, int64_t iteration, double seconds, bo
     return 0;
 }
 
-/* With --drop-stragglers: nobody goes on before all workers are here. */
+/* With --tune=drop-stragglers: nobody goes on before all workers are here. */
 static int meet(struct trainer *t)
 {
     double nothing = 0;

@@ -1,4 +1,4 @@
-/* The points of --csv and --tensorboard: rank 0 notes what a display and a test show. And the
+/* The points of --curves: rank 0 notes what a display and a test show. And the
  * progress line. */
 #include "train/output.h"
 

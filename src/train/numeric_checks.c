@@ -153,10 +153,11 @@ int monitor_open_skips(struct monitor *monitor, const struct plan *plan)
     for (int b = 0; b < plan->nbuckets; b++)
         for (int c = plan->buckets[b].first_chunk, n = plan->buckets[b].nchunks; n > 0; c++, n--)
             if (plan->buckets[b].scheme && plan_codec(plan, c))
-                return error_set("--on-nan=skip: layer '%s' travels with error feedback (onebit, "
-                                 "--wire=bf16), whose residual would keep what is not finite for "
-                                 "later updates; use another --comm, or --wire=fp32",
-                                 plan->buckets[b].name);
+                return error_set(
+                    "--on-nan=skip: layer '%s' travels with error feedback (onebit, bf16), "
+                    "whose residual would keep what is not finite for later updates; "
+                    "use another --comm without --lossy",
+                    plan->buckets[b].name);
     if (count == 0 || job_shares(monitor->job) > 1) /* grains have their own, which they keep */
         return 0;
     if (monitor->compute->engine.i->device)

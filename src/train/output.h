@@ -14,8 +14,8 @@
 struct output {
     struct trace *trace;              /* NULL: nothing is recorded. Owned */
     struct clock_offset clock_before; /* this rank's clock before training; with trace */
-    struct link_meter meter;          /* of what the wire is given; with --log */
-    struct curves *curves;            /* rank 0, with --csv or --tensorboard; else NULL. Owned */
+    struct link_meter meter;          /* of what the wire is given; with --tune=log */
+    struct curves *curves;            /* rank 0, with --curves; else NULL. Owned */
     struct figures figures;           /* rank 0, after the loop; elsewhere empty. Owned */
     char hash[SHA256_HEX]; /* of the parameters; rank 0, after the loop, where they are trained */
     char learned_hash[SHA256_HEX]; /* of the learnt parameters alone: running averages depend on
@@ -31,7 +31,7 @@ void output_log_start(const struct job *job, const struct compute *compute,
 
 /* ---- metrics.c ---- */
 
-/* Opens the files of --csv and --tensorboard; *out stays NULL where nobody asked. Rank 0. */
+/* Opens the files of --curves; *out stays NULL where nobody asked. Rank 0. */
 int metrics_open(const struct job *job, const struct compute *compute, const struct train_state *at,
                  struct curves **out);
 

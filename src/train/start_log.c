@@ -27,10 +27,11 @@ static void warn_of_unused(const struct job *job)
     if (solver->snapshot_diff)
         LOG_WARNING(job->log, "%s: snapshot_diff has no effect: snapshots hold no gradients", file);
     if (solver->has_layer_wise_reduce && !solver->layer_wise_reduce)
-        LOG_WARNING(job->log,
-                    "%s: layer_wise_reduce: false has no effect; --overlap=none sends gradients "
-                    "when all are there",
-                    file);
+        LOG_WARNING(
+            job->log,
+            "%s: layer_wise_reduce: false has no effect; --tune=overlap=none sends gradients "
+            "when all are there",
+            file);
 }
 
 /* How often a test goes through its records, but for once or less with whole batches. */
@@ -103,8 +104,8 @@ static void warn_of_settings(const struct job *job, const struct compute *comput
     if (cpu && solver->has_solver_mode &&
         solver->solver_mode == CAFFE__SOLVER_PARAMETER__SOLVER_MODE__GPU)
         LOG_WARNING(job->log,
-                    "%s: solver_mode is GPU, but training runs on the CPU; --engine=cuda (or "
-                    "--gpu=all) trains on GPUs",
+                    "%s: solver_mode is GPU, but training runs on the CPU; --engine=cuda "
+                    "trains on GPUs",
                     o->solver);
 }
 

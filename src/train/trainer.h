@@ -69,7 +69,6 @@ struct trainer_options {
     int max_iter;        /* > 0: iterations, replaces the solver's */
     double epochs;       /* > 0: likewise in passes over the training data; not with max_iter */
     const char *snapshot_prefix; /* replaces the solver's */
-    long long seed;              /* >= 0: replaces the solver's */
     int stop_after; /* > 0: training ends after this number of tests without a better score */
 
     const char *trace;               /* path of the Chrome trace file to write */
@@ -78,7 +77,7 @@ struct trainer_options {
     const char *csv;                 /* path of the CSV file of losses, rates and scores */
     const char *tensorboard;         /* folder for the same as TensorBoard's event files */
     const char *summary;             /* path of the JSON summary to write at the end */
-    bool json;    /* the summary on standard output too, and nothing else there */
+    bool json;                       /* the summary, and nothing else, on standard output */
     bool dry_run; /* nothing is to be trained: trainer_dry_run follows, not trainer_run */
 };
 

@@ -3,7 +3,7 @@
 #
 # LeNet on four workers and a server, one core each if there are as many: undisturbed, and with one worker three times as
 # slow (stopped two thirds of the time), in turns of six seconds; every gradient waited for, and all but the slowest
-# (--drop-stragglers=1). A line for each run: seconds, test accuracy, iterations dropped and left out. Logs stay in
+# (--tune=drop-stragglers=1). A line for each run: seconds, test accuracy, iterations dropped and left out. Logs stay in
 # ./bench_drop.
 set -eu
 top=$(cd "$(dirname "$0")/../.." && pwd)
@@ -36,7 +36,7 @@ run() {
         'echo $$ >"$PIDS/pid.$OMPI_COMM_WORLD_RANK"; exec "$0" "$@"' "$poseidon" train --solver=models/lenet/solver.prototxt \
         --max-iter="$iterations" --set test_interval="$iterations" --set test_initialization=false --set snapshot=0 \
         --set snapshot_after_train=false \
-        --batch=16 --threads=1 --comm=ps --servers=1 --hierarchy=off --seed="$seed" --force --summary="$folder/$name.json" "$@" \
+        --batch=16 --threads=1 --comm=ps --servers=1 --hierarchy=off --set random_seed="$seed" --force --summary="$folder/$name.json" "$@" \
         >"$folder/$name.log" 2>&1 </dev/null &
     launcher=$!
     until grep -q 'Iteration 0 ' "$folder/$name.log" 2>/dev/null; do sleep 0.1; done
@@ -48,7 +48,7 @@ run() {
 }
 for seed in $(seq 1 "$seeds"); do
     run all-$seed leave "$seed"
-    run drop-$seed leave "$seed" --drop-stragglers=1
+    run drop-$seed leave "$seed" --tune=drop-stragglers=1
     run all-disturbed-$seed disturb "$seed"
-    run drop-disturbed-$seed disturb "$seed" --drop-stragglers=1
+    run drop-disturbed-$seed disturb "$seed" --tune=drop-stragglers=1
 done

@@ -5,8 +5,8 @@
 # train", and draws the curves over one another: what schemes that change the result cost in accuracy. Run it where
 # the solver's paths hold. Logs go beside OUT.svg, as NAME.log; a run whose log is complete is not repeated. Example:
 #
-#     bench_schemes.sh quick/2.svg models/cifar10_quick/solver.prototxt 100 2 exact-1='--comm=ps --seed=1' \
-#         lowrank-4='--comm=lowrank:4 --seed=1' bf16='--comm=sfb --wire=bf16 --seed=1'
+#     bench_schemes.sh quick/2.svg models/cifar10_quick/solver.prototxt 100 2 exact-1='--comm=ps --set random_seed=1' \
+#         lowrank-4='--comm=lowrank:4 --set random_seed=1' bf16='--comm=sfb --tune=wire=bf16 --set random_seed=1'
 set -eu
 [ $# -ge 5 ] || { sed -n '2,/^set /{s/^# \{0,1\}//p;}' "$0" >&2; exit 2; }
 top=$(cd "$(dirname "$0")/../.." && pwd)

@@ -29,7 +29,7 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "y" top: "loss
 END
 printf 'net: "shuffle_net.prototxt"\nbase_lr: 1e-5\nlr_policy: "fixed"\nmax_iter: 300\nsnapshot_after_train: false\n' >shuffle_solver.prototxt
 for turn in 1 2 3; do
-    for option in --seed=1 --shuffle; do
+    for option in --set=random_seed=1 --shuffle; do
         /usr/bin/python3 -c 'import os
 f = os.open("shuffle_lmdb/data.mdb", os.O_RDONLY)
 os.fsync(f)

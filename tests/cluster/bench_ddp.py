@@ -75,7 +75,7 @@ def mpirun(ranks):
 def run_ours(o, folder, batch, options):
     options = options.split() + (["--tune=lowrank-warmup=1"] if "lowrank" in options else [])
     said = run(mpirun(o.ranks) + [o.poseidon, "train", "--solver=" + folder + "/solver.prototxt", "--threads=1", "--force",
-                                  "--cluster-file=" + os.path.join(folder, "cluster")] + options, o.timeout)
+                                  "--tune=cluster-file=" + os.path.join(folder, "cluster")] + options, o.timeout)
     rates = [float(rate) for rate in re.findall(r"Iteration \d+ \(([\d.e+-]+) iter/s", said)][-o.iterations:]
     return o.ranks * batch * len(rates) / sum(1 / rate for rate in rates)
 

@@ -42,8 +42,8 @@ import bench_ddp  # noqa: E402
 
 PORT, BLOCK = 40123, 1 << 20
 PARTS = {
-    "no overlap": ["--overlap=none"],
-    "forward waits for all": ["--overlap=backward"],
+    "no overlap": ["--tune=overlap=none"],
+    "forward waits for all": ["--tune=overlap=backward"],
     "fifo": ["--tune=order=fifo", "--tune=window=0"],
     "not merged": ["--tune=merge=0"],
 }
@@ -141,7 +141,7 @@ def iterate(o, program, folder, net, times, options):
     """Seconds of an iteration, the first third left out, and the bytes that the busiest host sends in one."""
     summary = os.path.join(folder, "summary.json")
     command = bench_ddp.mpirun(o.ranks) + [
-        program, "train", "--solver=%s/solver.prototxt" % folder, "--engine=replay", "--profile=" + times,
+        program, "train", "--solver=%s/solver.prototxt" % folder, "--engine=replay", "--tune=profile=" + times,
         "--fake-data=%s" % ",".join(map(str, net.shape)), "--force", "--summary=" + summary] + options
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=o.timeout)
     if done.returncode:
@@ -166,7 +166,7 @@ def bench(o, name, link):
         with open(solver, "w") as f:
             f.write(text)
         times, alone = profile(o, name, net, batch, folder)
-        cluster = ["--cluster-file=" + os.path.join(folder, "cluster")]
+        cluster = ["--tune=cluster-file=" + os.path.join(folder, "cluster")]
         variants = [(comm, ["--comm=" + comm] + cluster) for comm in o.comm.split(",") if comm]
         variants += [(options, options.split() + cluster) for options in o.options]
         if o.leaders:

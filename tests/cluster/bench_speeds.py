@@ -34,7 +34,7 @@ def rates(said, iterations):
 def train(o, folder, hosts, batch, options=()):
     command = ["mpirun", "-np", str(len(hosts)), "--host", ",".join(hosts), "-x", "OMP_NUM_THREADS=1", o.poseidon, "train",
                "--solver=" + folder + "/solver.prototxt", "--threads=1", "--force", "--global-batch=%d" % (batch * len(hosts)),
-               "--cluster-file=%s/cluster%d" % (folder, len(hosts)), *options]
+               "--tune=cluster-file=%s/cluster%d" % (folder, len(hosts)), *options]
     said = bench_ddp.run(command, o.timeout)
     for line in re.findall(r".*Balance.*", said):
         print(line, file=sys.stderr, flush=True)

@@ -12,7 +12,7 @@ hosts send: links of 50, 100 and 400 Mbit/s stand for 5, 10 and 40 Gbit/s. What 
 shrink, too, else all of an iteration is out of the program's hands at once, and no order of sends matters: buffers
 are of 32 kB. The simulation is told the same.
 
-Of a few cells it also measures how bursty traffic is (`train --log`), into bursts.csv.
+Of a few cells it also measures how bursty traffic is (`train --tune=log`), into bursts.csv.
 
 `report` simulates every cell that was measured, and every published point, and writes all that VALIDATION.md says.
 Constants of the box are fitted on half of its cells; which half is fixed by `fitted` below.
@@ -53,7 +53,7 @@ ITERATIONS, LEAVE_OUT = 9, 3
 BURSTS, BURST_CHUNK = os.path.join(HERE, "bursts.csv"), 2 << 20
 BURST_FIELDS = ["net", "hosts", "rate_mbit", "how", "full", "longest", "queued", "goodput_Bps"]
 BURST_CELLS = [(net, 4, 100, how) for net in ("vgg19", "alexnet")
-               for how in ("--comm=ps --overlap=none", "--comm=ps", "--comm=paper", "--comm=auto")]
+               for how in ("--comm=ps --tune=overlap=none", "--comm=ps", "--comm=paper", "--comm=auto")]
 BUSY = 0.85  # of the time: where cores are busy for longer they, and not links, set the pace
 LEAST_GOODPUT = 0.75  # of a link's rate; less is reached where others compute (eight hosts at 400 Mbit/s alone keep two cores busy)
 
@@ -124,7 +124,7 @@ def measure_cell(o, net, hosts, how, folder):
                    "test_interval: 0 snapshot_after_train: false random_seed: 1\n" % (model_of(net), ITERATIONS))
     buffers = [word for side in ("snd", "rcv") for word in ("--mca", "btl_tcp_%sbuf" % side, str(BUFFER))]
     command = ["mpirun"] + buffers + ["-np", str(hosts), "-x", "OMP_NUM_THREADS=1", o.poseidon, "train", "--solver=" + solver,
-               "--engine=replay", "--profile=" + profile_of(net), "--batch=" + batch, "--fake-data=" + shape] + how
+               "--engine=replay", "--tune=profile=" + profile_of(net), "--batch=" + batch, "--fake-data=" + shape] + how
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     alarm = threading.Timer(o.timeout, process.kill)
     alarm.start()
@@ -146,7 +146,7 @@ def measure_bursts(o, cell, goodput, folder):
     """The greatest figures of all ranks."""
     net, hosts, _, how = cell
     log = os.path.join(folder, "log")
-    measure_cell(o, net, hosts, how.split() + ["--force", "--log=" + log] + sizes_of(BURST_CHUNK), folder)
+    measure_cell(o, net, hosts, how.split() + ["--force", "--tune=log=" + log] + sizes_of(BURST_CHUNK), folder)
     with open(log) as file:
         ranks = [line for line in map(json.loads, file) if line["event"] == "rank"]
     worst = (max(rank[key] for rank in ranks) for key in ("link_full_seconds", "link_full_longest_seconds", "queued_bytes_most"))

@@ -165,7 +165,7 @@ def report_bursts(o, constants):
     lines = ["## How bursty traffic is", "",
              "Hosts of the same box, with chunks of 2 MB: milliseconds of an iteration in which the link of some host is at least 90 % "
              "full, millisecond by millisecond, the longest such stretch, and the most bytes that wait or are on their way: "
-             "`train --log` (what the wire was given, played through a link of the measured rate) beside `plan`. Of all "
+             "`train --tune=log` (what the wire was given, played through a link of the measured rate) beside `plan`. Of all "
              "hosts the greatest. A link that no gap of a millisecond leaves (AlexNet by `ps`) has one stretch over all "
              "iterations; `plan` looks at one.", ""]
     rows = []

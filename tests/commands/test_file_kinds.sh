@@ -93,7 +93,7 @@ refuses_special summary --model=special
 refuses_special train --solver=special
 refuses_special train --solver=solver.prototxt --set net="'special'"
 refuses_special train --solver=solver.prototxt --snapshot=special
-refuses_special train --solver=solver.prototxt --engine=replay --profile=special
+refuses_special train --solver=solver.prototxt --engine=replay --tune=profile=special
 refuses_special plan --model=net.prototxt --cluster-file=special
 refuses_special test --model=net.prototxt --weights=special
 refuses_special convert images special o.h5

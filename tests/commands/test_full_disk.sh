@@ -51,7 +51,7 @@ all() {
         set -- "$1" $words
         case $words in
         *_lmdb* | *--databases*) [ "$lmdb" -gt 0 ] || continue ;;
-        *--tensorboard*) [ -z "${LD_PRELOAD:-}" ] || continue ;; # by stdio, which is not intercepted
+        *--curves*) [ -z "${LD_PRELOAD:-}" ] || continue ;; # by stdio, which is not intercepted
         esac
         denied "$@"
     done <<END
@@ -70,9 +70,9 @@ time --model=net.prototxt --iterations=1 --profile=disk/x.csv
 test --model=net.prototxt --weights=$weights --confusion=disk/x.csv
 train --solver=solver.prototxt --snapshot-prefix=disk/x
 train --solver=solver.prototxt --force --summary=disk/x.json
-train --solver=solver.prototxt --force --log=disk/x.jsonl
-train --solver=solver.prototxt --force --csv=disk/x.csv
-train --solver=solver.prototxt --force --tensorboard=disk/x
+train --solver=solver.prototxt --force --tune=log=disk/x.jsonl
+train --solver=solver.prototxt --force --curves=disk/x.csv
+train --solver=solver.prototxt --force --curves=disk/x
 END
 }
 

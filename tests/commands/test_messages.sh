@@ -164,7 +164,7 @@ refuses "*twice.prototxt:4: layer 'l': expected loss_weight once per top (1) or 
 solver "base_lr: 1 lr_policy: 'fixed' debug_info: true snapshot_diff: true layer_wise_reduce: false"
 works '*wrong.prototxt: debug_info has no effect: values and gradients are not printed*' train --solver=wrong.prototxt --max-iter=1
 has "$err" 'wrong.prototxt: snapshot_diff has no effect: snapshots hold no gradients' snapshot_diff
-has "$err" 'wrong.prototxt: layer_wise_reduce: false has no effect; --overlap=none sends' layer_wise_reduce
+has "$err" 'wrong.prototxt: layer_wise_reduce: false has no effect; --tune=overlap=none sends' layer_wise_reduce
 sed "s/num_output: 2/& } param { lr_mult: 0 } param { lr_mult: 0/" net.prototxt >frozen.prototxt
 sed -i 's/xavier/constant/' frozen.prototxt
 sed "s/net.prototxt/frozen.prototxt/" solver.prototxt >frozen_solver.prototxt
@@ -203,9 +203,9 @@ old.bin a Python pickle, such as an old PyTorch file (.pth)
 END
 
 # profiles by a device's name, as plan takes them
-(cd "$abs_top_srcdir" && "$POSEIDON" train --solver=models/lenet/solver.prototxt --engine=replay --profile=cpu --dry-run) >dry 2>&1 ||
-    fail "--profile=cpu: $(tail -n 1 dry)"
-refuses '*--profile=gpu is neither a device (k20, *) nor a file*' train --solver=solver.prototxt --engine=replay --profile=gpu
+(cd "$abs_top_srcdir" && "$POSEIDON" train --solver=models/lenet/solver.prototxt --engine=replay --tune=profile=cpu --dry-run) >dry 2>&1 ||
+    fail "--tune=profile=cpu: $(tail -n 1 dry)"
+refuses '*profile gpu is neither a device (k20, *) nor a file*' train --solver=solver.prototxt --engine=replay --tune=profile=gpu
 
 # fillers, layer types
 sed 's/xavier/xaveir/' net.prototxt >filler.prototxt

@@ -39,7 +39,7 @@ refuses_to_replace new.prototxt upgrade net.prototxt new.prototxt
 refuses_to_replace times.csv time --model=net.prototxt --iterations=1 --profile=times.csv
 refuses_to_replace out.json train --solver=solver.prototxt --summary=out.json
 refuses_to_replace out.trace train --solver=solver.prototxt --trace=out.trace
-refuses_to_replace out.log train --solver=solver.prototxt --log=out.log
+refuses_to_replace out.log train --solver=solver.prototxt --tune=log=out.log
 refuses_to_replace out.h5 extract --model=net.prototxt --weights=s_iter_1.caffemodel --blobs=ip out.h5
 
 # what the run reads is not replaced even with --force

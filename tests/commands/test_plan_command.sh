@@ -68,7 +68,7 @@ lacks '^Speed-up by --comm'
 shows '^4 nodes, 3 workers, 1 dedicated server$' --nodes=4 --servers=1 --comm=paper
 has "the paper's rule: SFB moves"
 shows 'no core to spare' --nodes=8 --comm=ps --figure core_share=1
-shows '^    4 .* 687.2 ' --nodes=4 --comm=allreduce --wire=bf16 # half the bytes
+shows '^    4 .* 687.2 ' --nodes=4 --comm=allreduce --tune=wire=bf16 # half the bytes
 shows '^device *3 GB/s from and to the host$' --nodes=2 --figure device_bytes_per_second=3GB
 
 # ranks of a node that add up first: the bytes of two ranks, the images of eight
@@ -78,7 +78,7 @@ shows '^2 nodes, 8 workers, 4 of them add up and one sends for all, every node s
 same 'MB that two nodes of four send' "$sent" "$(field 2 6)"
 shows '^2 nodes, 8 workers, 4 of them add up and 3 send for all, every node serves$' --nodes=2 --ranks-per-node=4 --comm=ps --hierarchy=auto,3
 shows '^2 nodes, 8 workers, every worker serves$' --nodes=2 --ranks-per-node=4 --comm=ps --hierarchy=off
-for how in --comm=ps --hierarchy=off --wire=bf16 --servers=1; do
+for how in --comm=ps --hierarchy=off --tune=wire=bf16 --servers=1; do
     text --nodes=1 --ranks-per-node=4 $how
     lacks 'add up'
     holds "one node, $how: it sends" 'sent > 0' sent="$(field 1 6)"
@@ -200,7 +200,7 @@ seconds() {
 }
 free=$(seconds)
 holds 'overlap and order' '0 < free && free <= backward && backward < none && free <= fifo' free="$free" \
-    backward="$(seconds --overlap=backward)" none="$(seconds --overlap=none)" fifo="$(seconds --tune=order=fifo)"
+    backward="$(seconds --tune=overlap=backward)" none="$(seconds --tune=overlap=none)" fifo="$(seconds --tune=order=fifo)"
 far='--figure latency_seconds=5ms --tune=chunk=256k'
 # shellcheck disable=SC2086
 holds 'a window over a far network' '1.2 * far < one' far="$(seconds $far)" one="$(seconds $far --tune=window=4k)"

@@ -33,7 +33,7 @@ cp "$net" nets
 ln -s "$abs_top_srcdir/models/profiles" profiles
 refuses "there are no times of the net 'nets' on that device (of: alexnet, " --model="$folder/nets/vgg19_22k.prototxt" --profile=titanx
 net=$abs_top_srcdir/models/vgg19_22k/train_val.prototxt
-refuses '--profile=titan is neither a device (k20, titanx, p100, p40, v100, a100, h100, h200, cpu) nor a file' --model="$net" --profile=titan
+refuses 'profile titan is neither a device (k20, titanx, p100, p40, v100, a100, h100, h200, cpu) nor a file' --model="$net" --profile=titan
 refuses 'holds the times of a batch of 32 samples a pass, and here a pass takes 64' --model="$net" --profile=titanx --batch=64
 
 # ---- the message, then the arguments ----
@@ -71,9 +71,9 @@ expects a number above 0|--images-per-second=0|--stragglers=-1
 --comm=best: expected one of auto, paper, none, ps, sfb, allreduce, adam, onebit, lowrank, poseidon, wfbp, caffe-ps, tf-ps, ring|--comm=best
 --comm=lowrank:: expected a rank from 1 to 1024|--comm=lowrank:
 --comm=lowrank:2x: expected a rank from 1 to 1024|--comm=lowrank:2x
---overlap=some: expected none, backward or wfbp|--overlap=some
+--tune=overlap=some: expected none, backward or wfbp|--tune=overlap=some
 --hierarchy=4: expected auto or off|--hierarchy=4
---wire=fp8|--wire=fp8
+--tune=wire=fp8|--tune=wire=fp8
 --servers=2 leaves no worker on 2 nodes: 2 ranks|--nodes=2 --servers=2
 --servers=-1 is out of range|--servers=-1
 --tune=chunk=2: a chunk holds at least one parameter|--tune=chunk=2

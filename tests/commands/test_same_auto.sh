@@ -55,7 +55,7 @@ by_plan() {
         END { for (way in of) print of[way], way }' plan.json | sort
 }
 by_train() {
-    "$POSEIDON_MPIRUN" 4 "$POSEIDON" train --solver=passes.prototxt --engine=replay --profile=profile.csv --dry-run "$@" \
+    "$POSEIDON_MPIRUN" 4 "$POSEIDON" train --solver=passes.prototxt --engine=replay --tune=profile=profile.csv --dry-run "$@" \
         >dry 2>said || fail "train: $(head -n 1 said)"
     sed -n 's/^plan  *//p' dry | tr ',' '\n' | sed -n 's/^ *\([0-9]*\) layers* by /\1 /p' | plain
 }
@@ -92,7 +92,7 @@ END
         # shellcheck disable=SC2086 # no option, or one
         {
             planned=$(by_plan --iter-size="$passes" --cluster-file=cluster $hierarchy $more)
-            trained=$(by_train --cluster-file=cluster $hierarchy $more)
+            trained=$(by_train --tune=cluster-file=cluster $hierarchy $more)
         }
         same "link $link $hierarchy $more, iter_size $passes" "$planned" "$trained"
         if [ "$passes" -eq 1 ]; then # a program's passes are its own
@@ -125,7 +125,7 @@ for link in 0.02e9 0.4e9; do
         "$POSEIDON" plan --model=net.prototxt --nodes=4 --speeds=4,1,2,1 --balance --iter-size="$passes" --cluster-file=cluster --json \
             >plan.json 2>said || fail "plan: $(cat said)"
         LD_PRELOAD=$abs_top_builddir/tests/mpi/apart.so "$POSEIDON_MPIRUN" 4 "$POSEIDON" train --solver=passes.prototxt --dry-run \
-            --balance=4,1,2,1 --cluster-file=cluster >dry 2>said || fail "train: $(head -n 1 said)"
+            --balance=4,1,2,1 --tune=cluster-file=cluster >dry 2>said || fail "train: $(head -n 1 said)"
         same 'shares: what schemes add to these passes changes none' '[16,4,8,4]' "$(tr -d ' \n' <plan.json | sed 's/.*"shares":\(\[[^]]*\]\).*/\1/')"
         same "link $link, iter_size $passes: ways of unlike workers" "$(sed -n 's/^ *"schemes": "\(.*\)",/\1/p' plan.json | sed 's/, /\n/g' | plain)" \
             "$(sed -n 's/^plan  *//p' dry | grep -o '[0-9]* layers* by [^,]*' | sed 's/ layers* by//' | plain)"

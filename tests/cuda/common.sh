@@ -26,6 +26,6 @@ value() { # KEY of out.json: the value, or the list
 # Where parameter servers update is given: measuring it takes every rank longer than the training does.
 run() { # RANKS ARGUMENTS...
     ranks=$1; shift
-    "$POSEIDON_MPIRUN" "$ranks" "$emulated" train --engine=cuda --tune=share-gpu --threads=1 --seed=3 \
+    "$POSEIDON_MPIRUN" "$ranks" "$emulated" train --engine=cuda --tune=share-gpu --threads=1 --set random_seed=3 \
         --force --summary=out.json --tune=ps-update=host "$@" >log 2>&1 || { cat log; fail "$*"; return 1; }
 }

@@ -39,7 +39,7 @@ cp "$abs_top_srcdir/tests/cuda/mixed.prototxt" net.prototxt
 printf 'net: "net.prototxt"\nbase_lr: 0.05\nlr_policy: "fixed"\nmax_iter: 1\nsnapshot_after_train: false\n' >solver.prototxt
 printf 'test_iter: 1\ntest_interval: 1\n' >>solver.prototxt
 train_loss() {
-    run "$programs/poseidon" train --solver=solver.prototxt --engine=cuda --threads=1 --seed=3 --batch=2 --force --summary=out.json
+    run "$programs/poseidon" train --solver=solver.prototxt --engine=cuda --threads=1 --set random_seed=3 --batch=2 --force --summary=out.json
     sed -n 's/.*"train_loss": *\([^,}]*\).*/\1/p' out.json
 }
 found=$(train_loss) || { echo "$found"; exit 1; }

@@ -17,7 +17,7 @@ reference() { # RANKS ARGUMENTS...: all is done at once
     expected=$(value parameters_sha256)
     loss=$(value train_loss)
     ranks=$1; shift
-    "$POSEIDON_MPIRUN" "$ranks" "$POSEIDON" train --threads=1 --seed=3 --force --summary=out.json "$@" >cpu 2>&1 ||
+    "$POSEIDON_MPIRUN" "$ranks" "$POSEIDON" train --threads=1 --set random_seed=3 --force --summary=out.json "$@" >cpu 2>&1 ||
         { cat cpu; fail "the CPU engine: $configuration"; return; }
     awk -v a="$(value train_loss)" -v b="$loss" 'BEGIN { exit !(a > 0 && b > 0 && (a - b)^2 < (1e-3 * a)^2) }' ||
         fail "$configuration: loss $loss, and $(value train_loss) on the CPU"
@@ -43,18 +43,18 @@ same --tune=ps-update=device --tune=chunk=1k
 reference 3 --solver=clipped.prototxt --comm=onebit
 same --tune=ps-update=host --tune=chunk=1k
 straight --tune=ps-update=host --tune=chunk=1k
-reference 3 --solver=plain.prototxt --comm=ps --wire=bf16
+reference 3 --solver=plain.prototxt --comm=ps --tune=wire=bf16
 same --tune=ps-update=host
 same --tune=ps-update=device --tune=chunk=1k
 straight --tune=ps-update=host --tune=chunk=1k
 straight --tune=ps-update=device
-reference 2 --solver=clipped.prototxt --comm=allreduce --wire=bf16
+reference 2 --solver=clipped.prototxt --comm=allreduce --tune=wire=bf16
 same
-same --tune=chunk=1020 --overlap=none --tune=no-graphs # odd numbers of values
+same --tune=chunk=1020 --tune=overlap=none --tune=no-graphs # odd numbers of values
 straight --tune=chunk=1020
-reference 3 --solver=plain.prototxt --comm=auto --wire=bf16
+reference 3 --solver=plain.prototxt --comm=auto --tune=wire=bf16
 same --tune=ps-update=host
-reference 3 --solver=plain.prototxt --comm=ps --wire=bf16 --servers=1
+reference 3 --solver=plain.prototxt --comm=ps --tune=wire=bf16 --servers=1
 same
 reference 2 --solver=plain.prototxt --comm=onebit --servers=1 # nobody to add up with: encoded all the same
 same
@@ -68,11 +68,11 @@ went_on() { # RANKS ARGUMENTS...
     [ "$(value parameters_sha256)" = "$expected" ] || fail "$whole: resumed after 3 iterations, other parameters"
 }
 went_on 2 --solver=plain.prototxt --comm=onebit
-went_on 3 --solver=plain.prototxt --comm=ps --wire=bf16 --tune=ps-update=device
-went_on 3 --solver=clipped.prototxt --comm=allreduce --wire=bf16
+went_on 3 --solver=plain.prototxt --comm=ps --tune=wire=bf16 --tune=ps-update=device
+went_on 3 --solver=clipped.prototxt --comm=allreduce --tune=wire=bf16
 went_on 2 --solver=plain.prototxt --comm=lowrank --tune=lowrank-warmup=1
 POSEIDON_EMULATED_AWARE=1
-went_on 2 --solver=plain.prototxt --comm=allreduce --wire=bf16 --tune=direct=on
+went_on 2 --solver=plain.prototxt --comm=allreduce --tune=wire=bf16 --tune=direct=on
 POSEIDON_EMULATED_AWARE=0
 
 # Between two ranks a gradient and a sum cross the wire for every two gradients that are fetched; where they go
@@ -92,18 +92,18 @@ no_more() { # FETCHES PLAIN ENCODED: arguments
     [ "$found" = "${expected:-none}" ] ||
         fail "$3: $found bytes fetched beside the messages; $2: $expected"
 }
-no_more 6 --comm=allreduce '--comm=allreduce --wire=bf16'
+no_more 6 --comm=allreduce '--comm=allreduce --tune=wire=bf16'
 no_more 6 --comm=allreduce --comm=onebit
 no_more 6 --comm=allreduce '--comm=onebit --tune=chunk=1k'
 POSEIDON_EMULATED_AWARE=1
-no_more 3 '--comm=allreduce --tune=direct=on' '--comm=allreduce --wire=bf16 --tune=direct=on'
+no_more 3 '--comm=allreduce --tune=direct=on' '--comm=allreduce --tune=wire=bf16 --tune=direct=on'
 
 # too little memory for what encoding takes, whatever else there is room for
 POSEIDON_EMULATED_AWARE=0
 export POSEIDON_EMULATED_BYTES
 for POSEIDON_EMULATED_BYTES in $(seq 400000 20000 900000); do
     "$POSEIDON_MPIRUN" 2 "$emulated" train --engine=cuda --tune=share-gpu --solver=plain.prototxt --max-iter=1 \
-        --comm=allreduce --wire=bf16 >log 2>&1 && break
+        --comm=allreduce --tune=wire=bf16 >log 2>&1 && break
     grep -q 'memory is full: the residuals of encoded gradients needs .* MiB' log && told=yes && break
 done
 [ -n "${told:-}" ] || { cat log; fail 'encoded gradients without memory for them: not told of'; }

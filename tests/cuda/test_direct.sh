@@ -28,8 +28,8 @@ for ranks in 2 3; do
     done
 done
 straight 3 --solver=plain.prototxt --comm=ps --servers=1
-straight 3 --solver=plain.prototxt --comm=ps --tune=chunk=1k --overlap=none --tune=no-graphs
-straight 2 --solver=plain.prototxt --comm=ps --wire=bf16
+straight 3 --solver=plain.prototxt --comm=ps --tune=chunk=1k --tune=overlap=none --tune=no-graphs
+straight 2 --solver=plain.prototxt --comm=ps --tune=wire=bf16
 straight 3 --solver=clipped.prototxt --comm=allreduce --tune=chunk=1k
 straight 2 --solver=plain.prototxt --comm=onebit
 straight 3 --solver=plain.prototxt --comm=adam
@@ -41,9 +41,9 @@ run 2 --solver=slow.prototxt --comm=ps --tune=direct=off && expected=$(value tra
     fail "staleness: loss $found, not about $expected"
 run 2 --solver=plain.prototxt --comm=sfb && grep -q 'Messages go straight' log || fail 'not straight by itself'
 # the real engine writes down the cluster's figures: measuring the emulated GPU's products takes long
-"$POSEIDON_MPIRUN" 2 "$abs_top_builddir/poseidon" train --solver=plain.prototxt --log=l.jsonl --threads=1 \
-    --cluster-file=cluster >log 2>&1 || { cat log; fail 'the cluster was not measured'; }
-run 2 --solver=plain.prototxt --comm=sfb --log=l.jsonl --cluster-file=cluster --tune=direct=on &&
+"$POSEIDON_MPIRUN" 2 "$abs_top_builddir/poseidon" train --solver=plain.prototxt --tune=log=l.jsonl --threads=1 \
+    --tune=cluster-file=cluster >log 2>&1 || { cat log; fail 'the cluster was not measured'; }
+run 2 --solver=plain.prototxt --comm=sfb --tune=log=l.jsonl --tune=cluster-file=cluster --tune=direct=on &&
     grep -q 'Communication alone' log || fail 'no transfers alone'
 
 POSEIDON_EMULATED_AWARE=0

@@ -21,7 +21,7 @@ export OMPI_MCA_osc_sm_backing_directory="$work/shared"
 # go RANKS ARGUMENTS...: every rank has a GPU
 go() {
     ranks=$1; shift
-    "$POSEIDON_MPIRUN" "$ranks" "$emulated" train --engine=cuda --threads=1 --seed=3 --force --summary=out.json \
+    "$POSEIDON_MPIRUN" "$ranks" "$emulated" train --engine=cuda --threads=1 --set random_seed=3 --force --summary=out.json \
         --tune=ps-update=host "$@" >log 2>&1 && return
     cat log
     fail "$*"
@@ -47,8 +47,8 @@ for ranks in 2 3 4; do
     one_node $ranks --solver=plain.prototxt
     one_node $ranks --solver=clipped.prototxt
 done
-one_node 3 --solver=clipped.prototxt --overlap=none --tune=merge=0
-one_node 3 --solver=plain.prototxt --overlap=backward --tune=no-graphs
+one_node 3 --solver=clipped.prototxt --tune=overlap=none --tune=merge=0
+one_node 3 --solver=plain.prototxt --tune=overlap=backward --tune=no-graphs
 one_node 3 --solver=plain.prototxt --math=bf16
 { grep -v 'base_lr\|momentum' clipped.prototxt; printf 'type: "Adam"\nbase_lr: 0.001\nmomentum: 0.9\nmomentum2: 0.999\n'; } >adam.prototxt
 one_node 2 --solver=adam.prototxt
@@ -66,7 +66,7 @@ served_bytes_per_second = 1e9
 transport_bytes_per_second = 1e9
 core_share = 0
 END
-one_node 4 --solver=plain.prototxt --log=l.jsonl --cluster-file=cluster
+one_node 4 --solver=plain.prototxt --tune=log=l.jsonl --tune=cluster-file=cluster
 grep -q 'result\.c.*conv1 ' log || fail 'no account of one node'
 
 # Several nodes: the parameters, as near as sums of sums are; what is sent is what was planned, by the leaders.
@@ -109,7 +109,7 @@ two_nodes() {
 lossy() {
     two_nodes "$@" || return
     found=$(value train_loss) ranks=$1; shift
-    "$POSEIDON_MPIRUN" "$ranks" "$POSEIDON" train --threads=1 --seed=3 --force --summary=out.json "$@" --hierarchy=2 >log 2>&1 ||
+    "$POSEIDON_MPIRUN" "$ranks" "$POSEIDON" train --threads=1 --set random_seed=3 --force --summary=out.json "$@" --hierarchy=2 >log 2>&1 ||
         { cat log; fail "$* on the CPU"; return; }
     awk -v a="$found" -v b="$(value train_loss)" 'BEGIN { d = a - b; exit !(d * d <= 1e-6 * a * a) }' ||
         fail "$*: a loss of $found, and of $(value train_loss) on the CPU"
@@ -117,12 +117,12 @@ lossy() {
 for file in plain clipped; do
     nodes 4 --solver=$file-saved.prototxt --comm=ps
     nodes 4 --solver=$file-saved.prototxt --comm=allreduce
-    nodes 4 --solver=$file-saved.prototxt --comm=auto --cluster-file=cluster
-    nodes 4 --solver=$file-saved.prototxt --comm=ps --tune=chunk=1k --tune=ps-update=device --overlap=none
+    nodes 4 --solver=$file-saved.prototxt --comm=auto --tune=cluster-file=cluster
+    nodes 4 --solver=$file-saved.prototxt --comm=ps --tune=chunk=1k --tune=ps-update=device --tune=overlap=none
     nodes 4 --solver=$file-saved.prototxt --comm=allreduce --tune=merge=0 --tune=no-graphs
     nodes 4 --solver=$file-saved.prototxt --comm=ps --servers=1 # nodes of 2 and of 1, and a server
-    lossy 4 --solver=$file.prototxt --comm=ps --wire=bf16
-    lossy 4 --solver=$file.prototxt --comm=allreduce --wire=bf16
+    lossy 4 --solver=$file.prototxt --comm=ps --tune=wire=bf16
+    lossy 4 --solver=$file.prototxt --comm=allreduce --tune=wire=bf16
     lossy 4 --solver=$file.prototxt --comm=onebit
 done
 nodes 4 --solver=plain-saved.prototxt --comm=paper
@@ -156,7 +156,7 @@ left_out() { # REASON ARGUMENTS...
 }
 go_wrong() { # PATTERN RANKS ARGUMENTS...
     pattern=$1 ranks=$2; shift 2
-    "$POSEIDON_MPIRUN" "$ranks" "$emulated" train --engine=cuda --threads=1 --seed=3 --tune=ps-update=host "$@" >log 2>&1
+    "$POSEIDON_MPIRUN" "$ranks" "$emulated" train --engine=cuda --threads=1 --set random_seed=3 --tune=ps-update=host "$@" >log 2>&1
     status=$?
     if [ $status -eq 0 ] || [ $status -ge 124 ] || ! grep -q -e "$pattern" log; then
         tail -n 20 log

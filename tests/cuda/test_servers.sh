@@ -18,8 +18,8 @@ for ranks in 2 3; do
     done
 done
 both 3 --solver=plain.prototxt --comm=ps --servers=1
-both 3 --solver=plain.prototxt --comm=ps --tune=chunk=1k --overlap=none --tune=no-graphs
-both 2 --solver=clipped.prototxt --comm=ps --wire=bf16
+both 3 --solver=plain.prototxt --comm=ps --tune=chunk=1k --tune=overlap=none --tune=no-graphs
+both 2 --solver=clipped.prototxt --comm=ps --tune=wire=bf16
 both 3 --solver=plain.prototxt --comm=adam
 for rule in 'Nesterov|base_lr: 0.05|momentum: 0.9' 'AdaGrad|base_lr: 0.01' 'RMSProp|base_lr: 0.001|rms_decay: 0.98' \
     'AdaDelta|base_lr: 1|momentum: 0.95|delta: 1e-6' 'Adam|base_lr: 0.001|momentum2: 0.999' \

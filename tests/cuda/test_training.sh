@@ -20,7 +20,7 @@ printf 'type: "Adam"\nmomentum2: 0.999\nbase_lr: 0.001\n' | grep -v base_lr | so
 # The loss of a run: RANKS PROGRAM ARGUMENTS...
 loss() {
     ranks=$1; shift
-    "$POSEIDON_MPIRUN" "$ranks" "$@" --threads=1 --seed=3 --force --summary=out.json --tune=ps-update=host \
+    "$POSEIDON_MPIRUN" "$ranks" "$@" --threads=1 --set random_seed=3 --force --summary=out.json --tune=ps-update=host \
         >log 2>&1 || { cat log >&2; return 1; }
     sed -n 's/.*"train_loss": *\([^,}]*\).*/\1/p' out.json
 }
@@ -76,8 +76,8 @@ for file in plain clipped; do
         --tune=share-gpu) || exit 1
     same "$file, 2 ranks, low rank" "$expected" "$found" 1e-3
 done
-expected=$(loss 2 "$real" train --solver=plain.prototxt --wire=bf16 --comm=ps) || exit 1
-found=$(loss 2 "$emulated" train --solver=plain.prototxt --wire=bf16 --comm=ps --engine=cuda --tune=share-gpu) || exit 1
+expected=$(loss 2 "$real" train --solver=plain.prototxt --tune=wire=bf16 --comm=ps) || exit 1
+found=$(loss 2 "$emulated" train --solver=plain.prototxt --tune=wire=bf16 --comm=ps --engine=cuda --tune=share-gpu) || exit 1
 same 'bfloat16 on the wire' "$expected" "$found" 1e-3
 # which updates a pass has seen is a matter of time, but not by much, and not for one rank
 expected=$(loss 1 "$emulated" train --solver=plain.prototxt --engine=cuda) || exit 1
@@ -93,7 +93,7 @@ done
 expected=$(loss 2 "$real" train --solver=plain.prototxt --comm=none) || exit 1
 found=$(loss 2 "$emulated" train --solver=plain.prototxt --comm=none --engine=cuda --tune=share-gpu) || exit 1
 same 'no synchronisation' "$expected" "$found" 1e-4
-expected=$(loss 2 "$emulated" train --solver=plain.prototxt --overlap=none --engine=cuda --tune=share-gpu) ||
+expected=$(loss 2 "$emulated" train --solver=plain.prototxt --tune=overlap=none --engine=cuda --tune=share-gpu) ||
     exit 1
 found=$(loss 2 "$emulated" train --solver=plain.prototxt --engine=cuda --tune=share-gpu) || exit 1
 same 'with and without overlap' "$expected" "$found" 0

@@ -172,16 +172,16 @@ START_TEST(options_that_do_not_go_together_are_named_as_they_were_given)
 {
     struct exchange_options options = exchange_options_usual(EXCHANGE_LIBRARY);
 
-    ck_assert_int_eq(exchange_check(&options, NULL), 0);
+    ck_assert_int_eq(exchange_settle(&options, NULL), 0);
     options.lowrank_warmup = 3;
-    ck_assert_int_ne(exchange_check(&options, NULL), 0);
+    ck_assert_int_ne(exchange_settle(&options, NULL), 0);
     ck_assert_str_eq(error_text(), "lowrank-warmup=3 needs comm=lowrank or lossy=lowrank: no other "
                                    "scheme begins exact and becomes lossy");
     options.sizes.chunk = 3;
-    ck_assert_int_ne(exchange_check(&options, NULL), 0);
+    ck_assert_int_ne(exchange_settle(&options, NULL), 0);
     ck_assert_str_eq(error_text(), "chunk=3: a chunk holds at least one parameter, 4 bytes");
     options.door = EXCHANGE_PLAN;
-    ck_assert_int_ne(exchange_check(&options, NULL), 0);
+    ck_assert_int_ne(exchange_settle(&options, NULL), 0);
     ck_assert_str_eq(error_text(), "--tune=chunk=3: a chunk holds at least one parameter, 4 bytes");
 }
 END_TEST

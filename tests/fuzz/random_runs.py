@@ -154,7 +154,7 @@ def option_values(case):
         'snapshot': (usual, before + 'solverstate' + ending),
         'resume': (usual, None),
         'run': (usual, 'name'),
-        'set': (usual, pick(['base_lr=0.001', 'average_loss=3', 'clip_gradients=2', 'iter_size=2', 'no_such_field=1', 'snapshot=3', 'local_lr_auto=true', 'no_bias_decay=true', 'average_decay=0.9'])),
+        'set': (usual, pick(['base_lr=0.001', 'random_seed=7', 'average_loss=3', 'clip_gradients=2', 'iter_size=2', 'no_such_field=1', 'snapshot=3', 'local_lr_auto=true', 'no_bias_decay=true', 'average_decay=0.9'])),
         'batch': (usual, pick([1, 3, 4, 7])),
         'global-batch': (usual, pick([1, 2, 3]) * ranks * pick([1, fields.get('iter_size', 1), fields.get('iter_size', 1)])),
         'reproducible': (usual, pick([None, 1, 2])),
@@ -164,7 +164,6 @@ def option_values(case):
         'max-iter': (usual, pick([4, 7, 9])),
         'stop-after': (tested, pick([1, 2])),
         'snapshot-prefix': (usual, case.path('run')),
-        'seed': (usual, pick([0, 7])),
         'tune=stage': (rare, pick(['a', 'a,b'])),
         'tune=level': (rare, pick([0, 1])),
         'dry-run': (rare, None),
@@ -177,7 +176,6 @@ def option_values(case):
         'stall-timeout': (usual, pick(['none', '20min'])),
         'keep': (usual, pick([1, 2])),
         'keep-best': (tested, pick(case.net.outputs * 3 + ['no such output'])),
-        'gpu': (rare, pick(['all', '0'])),
         'threads': (usual, pick([1, 2])),
         'engine': (rare, pick(['cpu', 'replay', 'cuda'])),
         'tune=convolution': (usual, pick(['auto', 'direct', 'winograd'])),
@@ -189,28 +187,26 @@ def option_values(case):
         'tune=share-gpu': (rare, None),
         'tune=direct': (rare, pick(['auto', 'on', 'off'])),
         'tune=ps-update': (rare, pick(['auto', 'host', 'device'])),
-        'profile': (rare, 'profile'),
+        'tune=profile': (rare, 'profile'),
         'tune=dilate': (rare, 4),
         'fake-data': (rare, '2,9,8'),
         'comm': (0.7, pick(['auto', 'paper', 'none', 'ps', 'ps', 'sfb', 'sfb', 'allreduce', 'adam', 'onebit', 'lowrank', 'lowrank:1'])),
-        'cluster-file': (usual, 'cluster'),
+        'tune=cluster-file': (usual, 'cluster'),
         'tune=measure': (usual, None),
         'tune=staleness': (usual, pick([0, 1, 3])),
-        'drop-stragglers': (usual, pick([0, 1, 2])),
-        'wire': (usual, pick(['fp32', 'bf16'])),
+        'tune=drop-stragglers': (usual, pick([0, 1, 2])),
+        'tune=wire': (usual, pick(['fp32', 'bf16'])),
         'lossy': (usual, pick(['bf16', 'lowrank:1', 'lowrank,bf16', 'onebit,lowrank:2,bf16', 'fp8'])),
         'servers': (0.15, pick(list(range(ranks)) * 3 + [ranks])),
         'hierarchy': (0.3, pick(['auto', 'off', 1, 2, 3, 'auto,1', 'auto,2', '2,2'])),
         'tune=bandwidth-mbps': (usual, pick([50, 1000.5])),
         **{name: (0.15, value) for name, value in ways(case).items()},
         'trace': (usual, pick(['trace.json', 'trace.json,1-3', 'trace.json,2'])),
-        'log': (usual, 'log.jsonl'),
-        'csv': (usual, 'run.csv'),
-        'tensorboard': (usual, 'board'),
+        'tune=log': (usual, 'log.jsonl'),
+        'curves': (usual, pick(['run.csv', 'board'])),
         'tune=rank-log': (usual, 'rank'),
-        'summary': (usual, 'summary.json'),
+        'summary': (usual, pick(['summary.json', '-'])),
         'force': (usual, None),
-        'json': (usual, None),
         'epochs': (rare, pick([0.2, 1])),
         'tune=lowrank-warmup': (rare, pick([0, 3])),
     }
@@ -224,7 +220,7 @@ def parts(case, count):
 def ways(case):
     """What decides only how messages travel."""
     pick = case.random.choice
-    return {'overlap': pick(['wfbp', 'backward', 'none']), 'tune=order': pick(['urgency', 'fifo']), 'tune=window': pick(['0', '1', '300', '64k']),
+    return {'tune=overlap': pick(['wfbp', 'backward', 'none']), 'tune=order': pick(['urgency', 'fifo']), 'tune=window': pick(['0', '1', '300', '64k']),
             'tune=chunk': pick(['4', '64', '1000', '512k']), 'tune=merge': pick(['0', '500', '64k'])}
 
 
@@ -265,7 +261,7 @@ def judge_options(case):
     if status:
         return 'refused'
     for name in ('trace', 'summary'):
-        if name in options:
+        if options.get(name, '-') != '-':
             with open(case.path(options[name].split(',')[0])) as f:
                 json.load(f)
     if not {'dry-run', 'engine'} & set(options) and case.fields.get('snapshot_after_train', True):

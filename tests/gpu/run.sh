@@ -141,7 +141,7 @@ cifar() {
 loss() { # RANKS ARGUMENTS...: the loss after ten iterations
     ranks=$1; shift
     rm -f "$work/loss.json"
-    timeout -k 5 60 mpirun -np "$ranks" "$build/poseidon" train --max-iter=10 --seed=3 \
+    timeout -k 5 60 mpirun -np "$ranks" "$build/poseidon" train --max-iter=10 --set random_seed=3 \
         --force --summary="$work/loss.json" "$@" >"$work/loss.log" 2>&1 </dev/null ||
         { tail -n 5 "$work/loss.log"; return 1; }
     sed -n 's/.*"train_loss": *\([^,}]*\).*/\1/p' "$work/loss.json"

@@ -248,7 +248,7 @@ rm -f .poseidon-77
 name='Slurm: arrays of schemes'
 plays 'begin 0'
 SLURM_ARRAY_TASK_ID=1 SLURM_ARRAY_JOB_ID=70 SLURM_JOB_NAME=cmp slurm --solver=a --comm=ps,sfb --batch=8
-same "$name" "$(printf '%s' "$start<--summary=cmp-70/sfb.json><--csv=cmp-70/sfb.csv><--solver=a><--comm=sfb><--snapshot-prefix=cmp-70-sfb><--batch=8><--run=slurm-70_1><--resume>" | flat)" "$(flat <calls | sed 's/~$//')"
+same "$name" "$(printf '%s' "$start<--summary=cmp-70/sfb.json><--curves=cmp-70/sfb.csv><--solver=a><--comm=sfb><--snapshot-prefix=cmp-70-sfb><--batch=8><--run=slurm-70_1><--resume>" | flat)" "$(flat <calls | sed 's/~$//')"
 plays 'begin 0'
 SLURM_ARRAY_TASK_ID=2 slurm --solver=a --comm=ps,sfb
 same "$name" 1 "$status"

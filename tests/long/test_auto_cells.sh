@@ -26,7 +26,7 @@ window() { echo $(($1 / 1000000 * 35 * 20 / 4096 * 4096 * 16)); }
 cells=0
 for net in ${AUTO_CELLS:-googlenet vgg19 vgg19_22k resnet152 resnet50 alexnet}; do
     for link in 125000000 1250000000; do
-        for layout in '' '--ranks-per-node=4' '--ranks-per-node=4 --hierarchy=off' '--servers=2' '--overlap=backward'; do
+        for layout in '' '--ranks-per-node=4' '--ranks-per-node=4 --hierarchy=off' '--servers=2' '--tune=overlap=backward'; do
             # on one node auto asks nobody; two servers leave no worker of two
             nodes=2,4,8,16
             [ "$layout" = '--servers=2' ] && nodes=4,8,16

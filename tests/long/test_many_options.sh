@@ -14,9 +14,9 @@ cat >options <<'END'
 --comm=adam
 --comm=onebit
 --comm=lowrank
---wire=bf16
+--tune=wire=bf16
 --lossy=bf16,lowrank:2,onebit
---overlap=none
+--tune=overlap=none
 --servers=1
 --hierarchy=2
 --hierarchy=off
@@ -46,7 +46,7 @@ while read -r one; do
     tail -n +$((number + 1)) options | while read -r other; do echo "$one $other"; done
 done <options >pairs
 while read -r pair; do
-    case $pair in *replay*) more='--profile=profile.csv --fake-data=1,28,28' ;; *) more='' ;; esac
+    case $pair in *replay*) more='--tune=profile=profile.csv --fake-data=1,28,28' ;; *) more='' ;; esac
     case $pair in *global-batch*) ;; *) more="$more --batch=8" ;; esac
     rm -rf s_* s.*
     # shellcheck disable=SC2086 # words

@@ -2,7 +2,7 @@
 """check_trace.py TRACE SUMMARY LOG [wfbp|none FIRST LAST]
 
 Holds a trace against the trace-event form and against the run's own figures, and with FIRST and LAST
-(the layers nearest to input and loss) against the order of events that its --overlap promises.
+(the layers nearest to input and loss) against the order of events that its --tune=overlap promises.
 """
 import json
 import sys

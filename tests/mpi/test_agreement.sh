@@ -89,7 +89,7 @@ make_solver solver.prototxt 'max_iter: 4' 'snapshot_after_train: false' 'display
 options chunk '--tune=chunk differs: 1000 on ranks 0, 2; not given on rank 1' '--tune=chunk=1000' ''
 options merge '--tune=merge differs: 0 on ranks 0, 2; 64k on rank 1' '--tune=merge=0' '--tune=merge=64k'
 options 'words of one option' '--on-signal differs: TERM=none on ranks 0, 2; not given on rank 1' '--on-signal=TERM=none' ''
-options 'a choice that is the default' '--wire differs: bf16 on ranks 0, 2; fp32 on rank 1' '--wire=bf16' '--wire=fp32'
+options 'a choice that is the default' '--tune=wire differs: bf16 on ranks 0, 2; fp32 on rank 1' '--tune=wire=bf16' '--tune=wire=fp32'
 options trace '--trace differs: not given on ranks 0, 2; trace.json on rank 1' '' '--trace=trace.json'
 options set '--set differs: gamma=0.1, power=0.5 on ranks 0, 2; gamma=0.1 on rank 1' \
     '--set gamma=0.1 --set power=0.5' '--set gamma=0.1'
@@ -136,7 +136,7 @@ done <listed
 echo "ok: $(wc -l <listed) options on one rank"
 
 # What one rank alone was given by mistake is said whole, whichever rank it is; so in a test.
-for wrong in --nonsense=3 --wire=foo --tune=dilate=2; do
+for wrong in --nonsense=3 --tune=wire=foo --tune=dilate=2; do
     alone mistake $wrong
     grep -q "^poseidon train: rank 1 (.*): .*$wrong\|^poseidon train: rank 1 (.*): .*${wrong%=*} " alone.mistake ||
         fail "$wrong on rank 1 alone: $(grep '^poseidon' alone.mistake)"

@@ -30,7 +30,7 @@ run nodes 4 --hierarchy=2 --comm=allreduce
 run servers 3 --servers=1 --comm=ps
 run grains 2 --global-batch=16 --reproducible
 run grains_one 1 --global-batch=16 --reproducible
-run halves 2 --wire=bf16
+run halves 2 --tune=wire=bf16
 runs='one ps sfb nodes servers grains grains_one halves'
 # engines with memory of their own
 real=$POSEIDON
@@ -108,7 +108,7 @@ refused() {
 }
 refused 'solver.prototxt: average_decay is 1; expected 0 to below 1' --set average_decay=1
 refused 'solver.prototxt: average_decay is -0.1; expected 0 to below 1' --set average_decay=-0.1
-for apart in --tune=staleness --drop-stragglers --comm=none; do
+for apart in --tune=staleness --tune=drop-stragglers --comm=none; do
     case $apart in
     --comm=none) option=$apart ;;
     *) option="$apart=1 --comm=ps --hierarchy=off" ;;

@@ -50,14 +50,14 @@ run machine 3 --balance=1,4,3
 run sfb 3 --comm=sfb --balance=1,4,3 --hierarchy=off
 run sfb-nodes 3 --comm=sfb --balance=2,1,1 --hierarchy=2
 run adam 3 --comm=adam --balance=2,1,1 --hierarchy=off
-run paper-server 4 --comm=paper --balance=2,1,1 --servers=1 --overlap=none
+run paper-server 4 --comm=paper --balance=2,1,1 --servers=1 --tune=overlap=none
 run allreduce-nodes 3 --comm=allreduce --balance=6,1,1 --hierarchy=2
 sed 's/^ranks = 4/ranks = 2/' "$abs_top_srcdir/tests/plan/box_slow.cluster" >slow.cluster
-run auto 2 --comm=auto --balance=23,1 --hierarchy=off --cluster-file=slow.cluster
+run auto 2 --comm=auto --balance=23,1 --hierarchy=off --tune=cluster-file=slow.cluster
 grep -q 'Simulated time of an iteration' auto.log || fail 'auto: nothing is played'
 # what is rounded on the way
 bound=5e-3
-run bf16 3 --comm=paper --wire=bf16 --balance=4,1,3 --hierarchy=off
+run bf16 3 --comm=paper --tune=wire=bf16 --balance=4,1,3 --hierarchy=off
 bound=2e-5 one=passes batch=48
 run passes 1 --set iter_size=2
 run passes-3 3 --set iter_size=2 --comm=sfb --balance=4,1,3 --hierarchy=off
@@ -114,7 +114,7 @@ grep -q "Balance: of 64 samples a pass .*rank 1) $other at .* images/s; computin
 # what rebuilding gradients takes a slow worker is dealt by, too, where the player sees it; auto then chooses by these shares
 sed 's/^gemm_flops.*/gemm_flops = 1e9/; s/^ranks_per_node.*/ranks_per_node = 2/; s/^\(link\|local\)_bytes.*/\1_bytes_per_second = 1e7/' \
     slow.cluster >weak.cluster
-slowed anew 2 --global-batch=64 --balance --hierarchy=off --cluster-file=weak.cluster --max-iter=1 --snapshot-prefix="$work/anew"
+slowed anew 2 --global-batch=64 --balance --hierarchy=off --tune=cluster-file=weak.cluster --max-iter=1 --snapshot-prefix="$work/anew"
 after=$(sed -n 's/.*Balance: with what the schemes add to the passes, workers of ([56][0-9] + [0-9]); by the model an iteration takes \(.*\) instead of .*/\1/p' anew.log)
 if ! grep -q 'rank 1) [2-9] at' anew.log; then
     echo "by the schemes: nothing to see: $(grep Balance anew.log)"
@@ -122,8 +122,8 @@ elif [ -z "$after" ] || ! grep -q "Simulated time of an iteration by --comm: .* 
     fail "by the schemes: $(grep 'Balance\|Simulated' anew.log)"
 fi
 # grains by speed: a worker may have more of them than an equal share, and the bits are those of one rank
-slowed grains 3 --seed=3 --reproducible --global-batch=64 --balance --max-iter=2 --snapshot-prefix="$work/grains"
-slowed whole 1 --seed=3 --reproducible --global-batch=64 --max-iter=2 --snapshot-prefix="$work/whole"
+slowed grains 3 --set random_seed=3 --reproducible --global-batch=64 --balance --max-iter=2 --snapshot-prefix="$work/grains"
+slowed whole 1 --set random_seed=3 --reproducible --global-batch=64 --max-iter=2 --snapshot-prefix="$work/whole"
 same 'dealt grains: the bits' "$(hash_of whole.json)" "$(hash_of grains.json)"
 rm slow
 slowed resumed 2 --balance --run=kept --resume

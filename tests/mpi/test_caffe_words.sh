@@ -13,6 +13,11 @@ alike() {
 }
 alike '' -phase=TRAIN
 alike '--tune=level=1 --tune=stage=x' '-level 1 -stage x'
+for scheme in ps sfb paper; do
+    alike "--comm=$scheme --tune=wire=bf16" "--comm=$scheme --lossy=bf16"
+    same "$scheme: what travels" '"wire":"bf16"' "$(tr -d ' \n' <old.json | grep -o '"wire":"[a-z0-9]*"')"
+done
+[ "$(hash_of new.json)" != "$(trained exact 2 --comm=paper && hash_of exact.json)" ] || fail '--lossy=bf16 rounds nothing'
 
 # ignored BITS OPTION...: of /proc/PID/status, the signals that a run ignores; 24 (XCPU), 15 (TERM), 10 (USR1), 2 (INT), 1 (HUP)
 make_solver endless.prototxt 'max_iter: 100000000' 'snapshot_after_train: false' 'display: 1'
@@ -39,6 +44,22 @@ for word in $(grep -vx 'stage\|level' names); do
     "$POSEIDON" train --solver=solver.prototxt "--$word=1" >said 2>&1 && fail "--$word is taken without --tune"
     grep -q "unknown option --$word; did you mean --tune=$word?" said || fail "--$word: $(cat said)"
 done
+# options that are gone: each is answered by what takes its place
+while IFS='|' read -r old text; do
+    # shellcheck disable=SC2086 # words
+    "$POSEIDON" train --solver=solver.prototxt $old >said 2>&1 && fail "$old is taken"
+    same "$old" "poseidon train: unknown option ${old%%[= ]*}: $text" "$(cat said)"
+done <<'END'
+--json|--summary=- prints the summary as JSON
+--csv=x.csv|--curves=FILE.csv, or --curves=FOLDER for TensorBoard
+--tensorboard x|--curves=FILE.csv, or --curves=FOLDER for TensorBoard
+--seed=3|--set random_seed=N
+END
 listed=$(grep '^  --' page | grep -vc '^  --help ')
-[ "$listed" -le 48 ] || fail "--help lists $listed options besides itself"
+[ "$listed" -le 38 ] || fail "--help lists $listed options besides itself"
+
+# --summary=-: the summary, and nothing else, on standard output
+"$POSEIDON" train --solver=solver.prototxt --summary=- >said 2>log || fail "--summary=-: $(tail -n 1 log)"
+"$POSEIDON_PYTHON" -c 'import json; assert json.load(open("said"))["iterations"] == 2' || fail "--summary=-: $(head -n 3 said)"
+[ ! -e ./- ] || fail '--summary=- writes a file'
 finish

@@ -65,7 +65,7 @@ like leaders 4 --hierarchy=2,2 --comm=ps --set clip_gradients=0.01
 like node 2 --set clip_gradients=0.01 --on-nan=skip
 like servers 3 --servers=1 --comm=ps
 like stale 2 --comm=ps --hierarchy=off --tune=staleness=1
-like dropped 3 --comm=ps --hierarchy=off --drop-stragglers=1
+like dropped 3 --comm=ps --hierarchy=off --tune=drop-stragglers=1
 like grains 2 --global-batch=16 --reproducible
 # biases alone are left out
 run kept 1 --set no_bias_decay=true

@@ -1,5 +1,5 @@
 #!/bin/sh
-# --drop-stragglers=K: a rank that computes ten times as long as the others holds nobody up, leaves out what it cannot
+# --tune=drop-stragglers=K: a rank that computes ten times as long as the others holds nobody up, leaves out what it cannot
 # do, and the report counts that; every iteration ends without exactly K workers; parameters are equal on all ranks at
 # every test, snapshot and comparison, and at the end, with clipping, with dedicated servers, after a resume, when ranks
 # are stopped in turns, and when a signal ends the run. (Which gradients are added: sync_conformance --drop.)
@@ -31,14 +31,14 @@ replayed() {
     name=$1
     shift
     # shellcheck disable=SC2016 # every rank expands it
-    "$POSEIDON_MPIRUN" 4 sh -c 'exec "$0" "$@" --profile=profile.$OMPI_COMM_WORLD_RANK' "$POSEIDON" train --solver=solver.prototxt \
+    "$POSEIDON_MPIRUN" 4 sh -c 'exec "$0" "$@" --tune=profile=profile.$OMPI_COMM_WORLD_RANK' "$POSEIDON" train --solver=solver.prototxt \
         --engine=replay --fake-data=1,28,28 --summary="$name.json" "$@" >"$name.log" 2>&1 </dev/null ||
         { fail "$name"; tail -n 3 "$name.log"; }
 }
 replayed all --comm=ps --hierarchy=off --max-iter=10
 grep -q Dropped: all.log && fail "nothing is to be dropped: $(grep Dropped: all.log)"
 same 'iterations left out of all' 0 "$(of_rank all.json iterations_left_out 2)"
-replayed most --drop-stragglers=1
+replayed most --tune=drop-stragglers=1
 grep -e Dropped: -e 'No iteration waits' most.log
 grep -q "Dropped:.* rank 2 on $host [0-9.]* of 60 iterations ([0-9]* not computed)" most.log || fail 'the report does not name rank 2'
 dropped most 4 60
@@ -48,7 +48,7 @@ left=$(of_rank most.json iterations_left_out 2)
 # ---- ranks that compute, stopped in turns; a server of its own, clipping, tests, snapshots ----
 make_solver solver.prototxt 'max_iter: 240' 'display: 60' 'test_interval: 120' 'test_iter: 20' 'snapshot: 80' \
     "snapshot_prefix: \"$work/turns\"" 'clip_gradients: 2'
-begin 4 turns.log --solver=solver.prototxt --servers=1 --drop-stragglers=1 --tune=check-sync=60 --summary=turns.json
+begin 4 turns.log --solver=solver.prototxt --servers=1 --tune=drop-stragglers=1 --tune=check-sync=60 --summary=turns.json
 await 'Iteration 0 '
 while kill -0 $launcher 2>/dev/null; do
     for rank in 0 1 2; do
@@ -61,14 +61,14 @@ grep -q 'Parameters were equal on all ranks, 3 times' turns.log || fail 'paramet
 dropped turns 3 240
 accuracy=$(sed -n 's/.*Test net output #0: accuracy = //p' turns.log | tail -n 1)
 awk -v a="$accuracy" 'BEGIN { exit !(a > 0.6) }' || fail "accuracy $accuracy after 240 iterations"
-trained again 4 --servers=1 --drop-stragglers=1 --tune=check-sync=40 --snapshot=turns_iter_160.solverstate.h5
+trained again 4 --servers=1 --tune=drop-stragglers=1 --tune=check-sync=40 --snapshot=turns_iter_160.solverstate.h5
 grep -q 'Parameters were equal on all ranks, 1 time' again.log || fail 'after a resume parameters are not equal'
 same 'iterations of the resumed run' 160 "$(json_value again.json first_iteration)"
 dropped again 3 80
 
 # ---- all ranks serve; a signal ends it ----
 make_solver solver.prototxt 'max_iter: 1000000' 'display: 20' "snapshot_prefix: \"$work/ended\""
-begin 3 ended.log --solver=solver.prototxt --drop-stragglers=2 --on-nan=skip --tune=check-sync=10 --summary=ended.json
+begin 3 ended.log --solver=solver.prototxt --tune=drop-stragglers=2 --on-nan=skip --tune=check-sync=10 --summary=ended.json
 await 'Iteration 40 ' && kill -USR1 "$(cat pid.1)"
 wait $launcher
 same 'status after SIGUSR1' 75 $?
@@ -79,7 +79,7 @@ dropped ended 3 $((2 * at))
 # ---- norms of parameters and averages set the rates ----
 make_solver solver.prototxt 'max_iter: 200' 'display: 50' 'test_interval: 200' 'test_iter: 20' 'snapshot_after_train: false' \
     'local_lr_auto: true' 'local_gw_ratio: 0.01' 'base_lr: 1'
-trained lars 3 --batch=16 --drop-stragglers=1 --tune=check-sync=50
+trained lars 3 --batch=16 --tune=drop-stragglers=1 --tune=check-sync=50
 grep -q 'Parameters were equal on all ranks, 3 times' lars.log || fail 'by LARS parameters are not equal'
 dropped lars 3 200
 accuracy=$(sed -n 's/.*Test net output #0: accuracy = //p' lars.log | tail -n 1)
@@ -88,7 +88,7 @@ awk -v a="$accuracy" 'BEGIN { exit !(a > 0.5) }' || fail "accuracy $accuracy aft
 # ---- what it takes of memory ----
 make_solver solver.prototxt 'max_iter: 2' 'snapshot_after_train: false'
 for drop in 1 2; do
-    "$POSEIDON_MPIRUN" 3 "$POSEIDON" train --solver=solver.prototxt --batch=8 --drop-stragglers=$drop --dry-run >dry.$drop 2>&1 </dev/null ||
+    "$POSEIDON_MPIRUN" 3 "$POSEIDON" train --solver=solver.prototxt --batch=8 --tune=drop-stragglers=$drop --dry-run >dry.$drop 2>&1 </dev/null ||
         { fail "dry run with $drop"; tail -n 3 dry.$drop; }
     grep memory dry.$drop
 done

@@ -77,14 +77,14 @@ dry 2 1 'a finished run' --snapshot="$work/w_iter_2.solverstate.h5" --max-iter=2
 refuses "not ready to train: nothing is left to do: the snapshot has reached max_iter"
 
 # figures of the cluster are measured, or taken from their file, which stays as it is
-dry 2 0 'a new file of figures' --cluster-file=figures
+dry 2 0 'a new file of figures' --tune=cluster-file=figures
 [ ! -e figures ] || fail 'a dry run wrote its figures of the cluster'
-train 2 figures.log --solver=solver.prototxt --max-iter=1 --batch=8 --cluster-file=figures --snapshot-prefix="$work/w"
+train 2 figures.log --solver=solver.prototxt --max-iter=1 --batch=8 --tune=cluster-file=figures --snapshot-prefix="$work/w"
 cp figures before || fail "a run keeps no figures of the cluster: $(tail -n 3 figures.log)"
-dry 2 0 'known figures' --cluster-file=figures
+dry 2 0 'known figures' --tune=cluster-file=figures
 grep -q 'Measured this cluster' dry.err && fail 'a dry run measures what is known'
-dry 2 0 'measured anew' --cluster-file=figures --tune=measure
-dry 3 0 'figures of other ranks' --cluster-file=figures --batch=8
+dry 2 0 'measured anew' --tune=cluster-file=figures --tune=measure
+dry 3 0 'figures of other ranks' --tune=cluster-file=figures --batch=8
 grep -q 'Measured this cluster' dry.err || fail 'a dry run takes the figures of other ranks'
 cmp -s figures before || fail 'a dry run changed the figures of the cluster'
 
@@ -243,9 +243,9 @@ served_bytes_per_second = 0
 transport_bytes_per_second = 1.1e9
 core_share = 0
 END
-dry 2 0 'fast links' --batch=32 --cluster-file=fast.cluster
+dry 2 0 'fast links' --batch=32 --tune=cluster-file=fast.cluster
 says 'plan +4 layers by PS, 1.72 MB sent by rank 0 an iteration'
-dry 2 0 'slow ones by order' --batch=32 --cluster-file=fast.cluster --tune=bandwidth-mbps=200
+dry 2 0 'slow ones by order' --batch=32 --tune=cluster-file=fast.cluster --tune=bandwidth-mbps=200
 says 'plan +3 layers by PS, 1 layer by SFB, [0-9]+ kB sent by rank 0 an iteration'
 
 # --epochs: so many iterations that the last one begins before the passes are over, also with a rank that only serves
@@ -262,7 +262,7 @@ refuses '--epochs=1: the number of training records is not known; give --max-ite
 # what set-up refuses stays refused, and what a dry run cannot give is said
 dry 2 1 'no folder' --snapshot-prefix=nowhere/s
 refuses "Cannot write to snapshot prefix 'nowhere/s'"
-for given in --json --summary=s.json --trace=t.json --log=l.jsonl --csv=c.csv --tensorboard=events '--tune=rank-log=r'; do
+for given in --summary=- --summary=s.json --trace=t.json --tune=log=l.jsonl --curves=c.csv --curves=events '--tune=rank-log=r'; do
     dry 1 1 "$given" "$given"
     refuses "--dry-run trains nothing: there is nothing for ${given%=*}\$"
 done

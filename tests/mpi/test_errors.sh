@@ -84,11 +84,11 @@ refused 'unknown scheme' '--comm=pss: expected one of .*allreduce' --solver=solv
 refused 'unknown engine' 'abacus.*cpu' --solver=solver.prototxt --engine=abacus
 
 refused 'staleness without ps' '--tune=staleness=2 needs --comm=ps' --solver=solver.prototxt --tune=staleness=2 --comm=sfb
-refused 'staleness in bf16' 'cannot be combined' --solver=solver.prototxt --tune=staleness=2 --wire=bf16
+refused 'staleness in bf16' 'cannot be combined' --solver=solver.prototxt --tune=staleness=2 --tune=wire=bf16
 refused 'too stale' '--tune=staleness=99 is out of range' --solver=solver.prototxt --tune=staleness=99
 make_solver clipping.prototxt 'max_iter: 4' 'clip_gradients: 1' 'snapshot_after_train: false'
 refused 'staleness and clipping' 'clip_gradients.*--tune=staleness=1' --solver=clipping.prototxt --tune=staleness=1
-refused 'unknown wire format' '--wire=fp8.*bf16' --solver=solver.prototxt --wire=fp8
+refused 'unknown wire format' '--tune=wire=fp8.*bf16' --solver=solver.prototxt --tune=wire=fp8
 refused 'unknown way' '--tune=direct=maybe: expected auto, on or off' --solver=solver.prototxt --tune=direct=maybe
 refused 'direct without a GPU' "direct=on: the engine works in the host's memory" --solver=solver.prototxt --tune=direct=on
 refused 'unknown order' '--tune=order=random.*fifo' --solver=solver.prototxt --tune=order=random

@@ -44,10 +44,10 @@ run() {
 
 # half COMM A B: four of the eight combinations of ranks, servers and overlap; B for A gives the others
 half() {
-    run "$1-$2-2-shared" 2 --comm="$1" --overlap="$2"
-    run "$1-$3-4-shared" 4 --comm="$1" --overlap="$3" --tune=chunk=100k
-    run "$1-$3-4-of-which-1-server" 4 --comm="$1" --overlap="$3" --servers=1
-    run "$1-$2-4-of-which-2-servers" 4 --comm="$1" --overlap="$2" --servers=2
+    run "$1-$2-2-shared" 2 --comm="$1" --tune=overlap="$2"
+    run "$1-$3-4-shared" 4 --comm="$1" --tune=overlap="$3" --tune=chunk=100k
+    run "$1-$3-4-of-which-1-server" 4 --comm="$1" --tune=overlap="$3" --servers=1
+    run "$1-$2-4-of-which-2-servers" 4 --comm="$1" --tune=overlap="$2" --servers=2
 }
 
 # Each scheme meets each number of servers and each overlap; POSEIDON_ALL (make check-long) asks for all combinations.
@@ -69,12 +69,12 @@ run ps-7-shared 7 --comm=ps
 run allreduce-3 3 --comm=allreduce
 run allreduce-7 7 --comm=allreduce --tune=chunk=40k
 run adam-3 3 --comm=adam
-run adam-7-of-which-1-server 7 --comm=adam --servers=1 --overlap=backward
+run adam-7-of-which-1-server 7 --comm=adam --servers=1 --tune=overlap=backward
 run auto-4 4 --comm=auto
 run sfb-4-in-nodes-of-2 4 --comm=sfb --hierarchy=2
 run ps-3-in-nodes-of-2 3 --comm=ps --hierarchy=2
 run allreduce-7-in-nodes-of-3 7 --comm=allreduce --hierarchy=3
-run paper-7-in-nodes-of-2-and-1-server 7 --comm=paper --hierarchy=2 --servers=1 --overlap=none
+run paper-7-in-nodes-of-2-and-1-server 7 --comm=paper --hierarchy=2 --servers=1 --tune=overlap=none
 run ps-one-node-of-4 4 --comm=ps --hierarchy=4
 batch=96
 

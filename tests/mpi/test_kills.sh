@@ -14,7 +14,7 @@ random() { # BELOW: of the seed and of how often it was asked
 
 seed=${POSEIDON_SEED:-$$} asked=0 n=0 runs=0 survived=0 kills=0
 echo "seed $seed"
-for how in --wire=fp32 '--wire=bf16 --balance=5,1,2,8'; do
+for how in --tune=wire=fp32 '--tune=wire=bf16 --balance=5,1,2,8'; do
     options="--solver=killed.prototxt --batch=4 --threads=1 --comm=paper $how"
     rm -f killed_iter_* killed.run
     # shellcheck disable=SC2086

@@ -39,7 +39,7 @@ agrees cut-allreduce 2 0.2 1 --comm=allreduce --tune=chunk=64
 agrees merged 2 -1 1 --comm=ps --tune=merge=64k
 agrees servers 3 -1 1 --comm=ps --servers=1
 agrees nodes 3 -1 1 --comm=paper --hierarchy=2
-agrees late 2 -1 1 --comm=paper --overlap=none
+agrees late 2 -1 1 --comm=paper --tune=overlap=none
 
 # --set local_lr_auto=true is the field; without it the parameters are others
 lars_solver option.prototxt

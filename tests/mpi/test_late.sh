@@ -12,8 +12,8 @@ done
 sed -i 's/0.05/0.25/' profile.1
 
 # shellcheck disable=SC2016 # every rank expands it
-"$POSEIDON_MPIRUN" 3 sh -c 'exec "$0" "$@" --profile=profile.$OMPI_COMM_WORLD_RANK' "$POSEIDON" train --solver=solver.prototxt \
-    --engine=replay --fake-data=1,28,28 --comm=ps --hierarchy=off --summary=late.json --log=late.jsonl >late.log 2>&1 </dev/null ||
+"$POSEIDON_MPIRUN" 3 sh -c 'exec "$0" "$@" --tune=profile=profile.$OMPI_COMM_WORLD_RANK' "$POSEIDON" train --solver=solver.prototxt \
+    --engine=replay --fake-data=1,28,28 --comm=ps --hierarchy=off --summary=late.json --tune=log=late.jsonl >late.log 2>&1 </dev/null ||
     { fail 'a slow rank'; tail -n 3 late.log; }
 grep "was late" late.log
 said=$(grep -c "Rank 1 on $host was late: in the last .* the others waited .* for its computing" late.log)

@@ -36,10 +36,10 @@ rounded() {
 
 # shellcheck disable=SC2086 # words
 {
-    trained exact 3 $apart --cluster-file=slow
-    trained lossy 3 $apart --cluster-file=slow --lossy=bf16,lowrank:2,onebit --tune=lowrank-warmup=0 --tune=check-sync=5
-    trained again 3 $apart --cluster-file=slow --lossy=bf16,lowrank:2,onebit --tune=lowrank-warmup=0
-    trained fast 3 $apart --cluster-file=fast --lossy=bf16,lowrank:2,onebit
+    trained exact 3 $apart --tune=cluster-file=slow
+    trained lossy 3 $apart --tune=cluster-file=slow --lossy=bf16,lowrank:2,onebit --tune=lowrank-warmup=0 --tune=check-sync=5
+    trained again 3 $apart --tune=cluster-file=slow --lossy=bf16,lowrank:2,onebit --tune=lowrank-warmup=0
+    trained fast 3 $apart --tune=cluster-file=fast --lossy=bf16,lowrank:2,onebit
 }
 said lossy 'Simulated time of an iteration by --comm: paper .* lowrank:2 .*, mixed lossy .*(taken)'
 said lossy '--lossy: [0-9.]* times as fast as the best exact plan by the model; [1-4] of 4 layers travel as .*: their gradients are rounded'
@@ -62,8 +62,8 @@ paste one other | awk '{ exit !(NF == 4 && $4 < 1.5 * $2 + 0.2) }' || fail "loss
 rm -f s_iter_*
 # shellcheck disable=SC2086
 {
-    trained factors 3 $apart --cluster-file=slow --max-iter=4
-    solved whole 3 $apart --cluster-file=slow --max-iter=6 --global-batch=24 --reproducible=4 --snapshot="$work/s_iter_4.solverstate.h5"
+    trained factors 3 $apart --tune=cluster-file=slow --max-iter=4
+    solved whole 3 $apart --tune=cluster-file=slow --max-iter=6 --global-batch=24 --reproducible=4 --snapshot="$work/s_iter_4.solverstate.h5"
 }
 grep -q '"SFB"' factors.json || fail "no layer sends factors: $(grep -A 12 '"scheme_by_layer"' factors.json)"
 grep -q '"SFB"' whole.json && fail 'with --reproducible a resumed run sends factors'
@@ -72,12 +72,12 @@ grep -q '"SFB"' whole.json && fail 'with --reproducible a resumed run sends fact
 rm -f s_iter_*
 # shellcheck disable=SC2086
 {
-    trained begun 3 $apart --cluster-file=slow --lossy=lowrank:2 --run=it --max-iter=10
-    trained same 3 $apart --cluster-file=fast --lossy=lowrank:2 --resume --run=it --max-iter=12
+    trained begun 3 $apart --tune=cluster-file=slow --lossy=lowrank:2 --run=it --max-iter=10
+    trained same 3 $apart --tune=cluster-file=fast --lossy=lowrank:2 --resume --run=it --max-iter=12
     rm -f s_iter_12.*
-    trained other 3 $apart --cluster-file=fast --lossy=lowrank:1 --resume --run=it --max-iter=12
+    trained other 3 $apart --tune=cluster-file=fast --lossy=lowrank:1 --resume --run=it --max-iter=12
     rm -f s_iter_12.*
-    trained none 3 $apart --cluster-file=slow --resume --run=it --max-iter=12
+    trained none 3 $apart --tune=cluster-file=slow --resume --run=it --max-iter=12
 }
 said same "Using the resumed run's schemes"
 rounded same || fail 'the resumed run rounds nothing'

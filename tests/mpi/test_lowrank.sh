@@ -52,6 +52,6 @@ below "$(awk -v a="$exact" 'BEGIN { print a - 0.03 }')" "$low" || fail "by rank 
 
 # By two nodes of two ranks, and again in another order: the same bits, on all ranks.
 solved node 4 --threads=1 --batch=4 --comm=lowrank --tune=lowrank-warmup=3 --hierarchy=2 --tune=check-sync=5
-solved again 4 --threads=1 --batch=4 --comm=lowrank --tune=lowrank-warmup=3 --hierarchy=2 --overlap=none
+solved again 4 --threads=1 --batch=4 --comm=lowrank --tune=lowrank-warmup=3 --hierarchy=2 --tune=overlap=none
 [ "$(hash_of node.json)" = "$(hash_of again.json)" ] || fail 'two runs of two nodes differ'
 finish

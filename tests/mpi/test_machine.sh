@@ -41,14 +41,14 @@ make_solver more.prototxt 'max_iter: 12' 'iter_size: 2' 'type: "Adam"' 'snapshot
     'lr_policy: "fixed"' 'base_lr: 0.001'
 for how in '--comm=ps' ''; do
     # shellcheck disable=SC2086
-    train 3 more.log --solver=more.prototxt --batch=4 --overlap=none --summary="more$how.json" $how || { fail "Adam $how"; tail -n 3 more.log; }
+    train 3 more.log --solver=more.prototxt --batch=4 --tune=overlap=none --summary="more$how.json" $how || { fail "Adam $how"; tail -n 3 more.log; }
 done
 same 'Adam, iter_size 2: parameters' "$(hash_of more--comm=ps.json)" "$(hash_of more.json)"
 train 3 dry.log --solver=solver.prototxt --batch=8 --dry-run || { fail 'a dry run'; tail -n 3 dry.log; }
 grep -q '^plan  *workers add up gradients in shared memory, nothing travels$' dry.log || fail "the plan: $(grep '^plan' dry.log)"
 
 # the table at the end and the trace go with it
-trained reported 2 --log=reported.jsonl --trace=reported.trace
+trained reported 2 --tune=log=reported.jsonl --trace=reported.trace
 grep -q '"layer"' reported.jsonl || fail 'no report on layers'
 
 # asked for messages; under --hierarchy=off auto is the paper's rule
@@ -58,7 +58,7 @@ trained paper 3 --comm=paper
 sends paper
 same '--hierarchy=off: parameters' "$(hash_of paper.json)" "$(hash_of off.json)"
 n=0
-for how in --comm=allreduce --wire=bf16 --tune=bandwidth-mbps=10000 --servers=1 '--comm=ps --tune=staleness=1' "--cluster-file=$work/cluster"; do
+for how in --comm=allreduce --tune=wire=bf16 --tune=bandwidth-mbps=10000 --servers=1 '--comm=ps --tune=staleness=1' "--tune=cluster-file=$work/cluster"; do
     n=$((n + 1))
     # shellcheck disable=SC2086
     trained asked$n 3 $how

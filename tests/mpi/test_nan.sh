@@ -80,8 +80,8 @@ done <<'TABLE'
 3 one3 --comm=lowrank:1 --hierarchy=off --tune=lowrank-warmup=0
 3 one3 --comm=paper
 3 one3
-3 one3 --overlap=none --hierarchy=auto,2
-4 one4 --comm=paper --hierarchy=2 --overlap=none
+3 one3 --tune=overlap=none --hierarchy=auto,2
+4 one4 --comm=paper --hierarchy=2 --tune=overlap=none
 4 one3 --comm=ps --servers=1 --hierarchy=off
 TABLE
 [ $cases -eq 11 ] || fail "$cases cases"
@@ -185,6 +185,6 @@ refuse "on-nan expects stop, skip, or skip,N .*found 'skip,0'" --on-nan=skip,0
 refuse 'on-nan=skip decides for all ranks before any update: not with --tune=staleness' --on-nan=skip --tune=staleness=1
 refuse 'on-nan=skip decides for all ranks before any update: not with --comm=none' --on-nan=skip --comm=none
 refuse "on-nan=skip: layer '.*' travels with error feedback" --on-nan=skip --comm=onebit
-refuse "on-nan=skip: layer '.*' travels with error feedback" --on-nan=skip --wire=bf16
-refuse 'drop-stragglers=1 with --servers=1: nobody could count what --on-nan=skip leaves out' --on-nan=skip --drop-stragglers=1 --servers=1
+refuse "on-nan=skip: layer '.*' travels with error feedback" --on-nan=skip --tune=wire=bf16
+refuse 'drop-stragglers=1 with --servers=1: nobody could count what --on-nan=skip leaves out' --on-nan=skip --tune=drop-stragglers=1 --servers=1
 finish

@@ -75,7 +75,7 @@ if "$box" --check >/dev/null 2>&1; then
         fail "three machines: sent $(list uneven.json bytes_sent_per_iteration_by_rank)"
     boxed apart 2 1 2 --comm=ps
     grep -q 'add up' apart.log && fail 'one rank on each machine has nobody to add up with'
-    boxed chosen 2 2 4 --comm=auto --log=chosen.jsonl
+    boxed chosen 2 2 4 --comm=auto --tune=log=chosen.jsonl
     grep -q '4 workers on 2 nodes' chosen.log || fail 'the cost model meets no nodes'
     boxed stale-boxed 2 2 4 --comm=ps --tune=staleness=1
     grep -q 'add up' stale-boxed.log && fail '--tune=staleness does not switch --hierarchy=auto off'
@@ -84,9 +84,9 @@ else
 fi
 
 # the report, which replays every layer by itself, and the trace
-trained reported 3 --comm=paper --hierarchy=2 --servers=0 --log=nodes.jsonl --trace=nodes.trace
+trained reported 3 --comm=paper --hierarchy=2 --servers=0 --tune=log=nodes.jsonl --trace=nodes.trace
 grep -q '"layer"' nodes.jsonl || fail 'no report on layers'
-trained led 4 --comm=paper --hierarchy=2,2 --log=led.jsonl --trace=led.trace
+trained led 4 --comm=paper --hierarchy=2,2 --tune=log=led.jsonl --trace=led.trace
 grep -q '"layer"' led.jsonl || fail 'no report on layers with two leaders'
 
 # one number of a rank that shares its parameters with another: the first that fails has the message

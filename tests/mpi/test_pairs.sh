@@ -27,8 +27,8 @@ to finetune but not both | --snapshot=x.solverstate --weights=x.caffemodel
 --engine=replay computes nothing and trains nothing: --shuffle does not apply | --engine=replay --shuffle
 --engine=replay computes nothing and trains nothing: --balance does not apply | --engine=replay --balance=3,1
 --engine=replay computes nothing and trains nothing: --sync-bn does not apply | --engine=replay --sync-bn
---engine=replay computes nothing and trains nothing: --csv does not apply | --engine=replay --csv=c.csv
---engine=replay computes nothing and trains nothing: --tensorboard does not apply | --engine=replay --tensorboard=d
+--engine=replay computes nothing and trains nothing: --curves does not apply | --engine=replay --curves=c.csv
+--engine=replay computes nothing and trains nothing: --curves does not apply | --engine=replay --curves=d
 --engine=replay computes nothing and trains nothing: --math does not apply | --engine=replay --math=bf16
 --engine=replay computes nothing and trains nothing: --tune=deterministic does not apply | --engine=replay --tune=deterministic
 --engine=replay computes nothing and trains nothing: --tune=convolution does not apply | --engine=replay --tune=convolution=direct
@@ -38,14 +38,14 @@ engine 'cpu': --math=tf32 is for GPUs; the CPU has fp32 and bf16 | --engine=cpu 
 --tune=workspace is for --engine=cuda alone; the engine is cpu | --tune=workspace=1m
 --tune=share-gpu is for --engine=cuda alone; the engine is cpu | --tune=share-gpu
 --tune=convolution is for --engine=cpu alone; the engine is cuda | --engine=cuda --tune=convolution=winograd
---comm=none exchanges nothing: --wire does not apply | --comm=none --wire=bf16
---comm=none exchanges nothing: --overlap does not apply | --comm=none --overlap=none
---comm=none exchanges nothing: --cluster-file does not apply | --comm=none --cluster-file=slow
+--comm=none exchanges nothing: --tune=wire does not apply | --comm=none --tune=wire=bf16
+--comm=none exchanges nothing: --tune=overlap does not apply | --comm=none --tune=overlap=none
+--comm=none exchanges nothing: --tune=cluster-file does not apply | --comm=none --tune=cluster-file=slow
 --comm=none exchanges nothing: --tune=measure does not apply | --comm=none --tune=measure
 --comm=none exchanges nothing: --tune=bandwidth-mbps does not apply | --comm=none --tune=bandwidth-mbps=100
 --comm=none exchanges nothing: --tune=order does not apply | --comm=none --tune=order=fifo
 --fake-data has no records, tests and snapshots: --max-bad does not apply | --fake-data --max-bad=1
---profile is for --engine=replay alone; the engine is cpu | --engine=cpu --profile=x.csv
+--tune=profile is for --engine=replay alone; the engine is cpu | --engine=cpu --tune=profile=x.csv
 --tune=dilate is for --engine=replay alone; the engine is cpu | --engine=cpu --tune=dilate=2
 --fake-data has no records, tests and snapshots: --snapshot does not apply | --fake-data --snapshot=x.solverstate
 --fake-data has no records, tests and snapshots: --resume does not apply | --fake-data --resume
@@ -60,17 +60,17 @@ engine 'cpu': --math=tf32 is for GPUs; the CPU has fp32 and bf16 | --engine=cpu 
 --fake-data expects C,H,W such as 3,224,224, found '3' | --fake-data=3
 --gpu=0 trains on GPUs, and --engine=cpu does not | --gpu=0 --engine=cpu
 --gpu=all trains on GPUs, and --engine=replay does not | --engine=replay --gpu=all
---dry-run trains nothing: there is nothing for --json | --dry-run --json
+--dry-run trains nothing: there is nothing for --summary | --dry-run --summary=-
 --dry-run trains nothing: there is nothing for --summary | --dry-run --summary=s.json
 --dry-run trains nothing: there is nothing for --trace | --dry-run --trace=t.json
---dry-run trains nothing: there is nothing for --log | --dry-run --log=l.jsonl
---dry-run trains nothing: there is nothing for --csv | --dry-run --csv=c.csv
---dry-run trains nothing: there is nothing for --tensorboard | --dry-run --tensorboard=events
+--dry-run trains nothing: there is nothing for --tune=log | --dry-run --tune=log=l.jsonl
+--dry-run trains nothing: there is nothing for --curves | --dry-run --curves=c.csv
+--dry-run trains nothing: there is nothing for --curves | --dry-run --curves=events
 --dry-run trains nothing: there is nothing for --tune=rank-log | --dry-run --tune=rank-log=r
 --on-nan=skip decides for all ranks before any update: not with --comm=none | --comm=none --on-nan=skip
 --on-nan=skip decides for all ranks before any update: not with --tune=staleness | --on-nan=skip --tune=staleness=1
---on-nan=skip: layer .* travels with error feedback (onebit, --wire=bf16) | --on-nan=skip --comm=onebit
---on-nan=skip: layer .* travels with error feedback (onebit, --wire=bf16) | --on-nan=skip --wire=bf16 --comm=ps
+--on-nan=skip: layer .* travels with error feedback (onebit, bf16) | --on-nan=skip --comm=onebit
+--on-nan=skip: layer .* travels with error feedback (onebit, bf16) | --on-nan=skip --lossy=bf16 --comm=ps
 --tune=check-sync compares parameters that are kept alike: not with --comm=none | --comm=none --tune=check-sync=1
 --tune=check-sync compares parameters that are kept alike: not with --tune=staleness | --tune=staleness=1 --tune=check-sync=1
 --comm=lowrank:0: expected a rank from 1 to 1024 behind the colon, as lowrank:4 | --comm=lowrank:0
@@ -83,16 +83,18 @@ engine 'cpu': --math=tf32 is for GPUs; the CPU has fp32 and bf16 | --engine=cpu 
 --lossy=bf16,fp8: 'fp8' is no word of its list; expected some of bf16, onebit, lowrank:R | --lossy=bf16,fp8
 --lossy=onebit,onebit: 'onebit' appears twice; give it once | --lossy=onebit,onebit
 --lossy=lowrank:x: expected a rank from 1 to 1024 behind the colon, as lowrank:4 | --lossy=lowrank:x
---lossy=bf16 says what --comm=auto may choose from, and --comm=ps leaves nothing to choose | --lossy=bf16 --comm=ps
+--lossy=bf16,onebit says what --comm=auto may choose from, and --comm=ps leaves nothing to choose | --lossy=bf16,onebit --comm=ps
+--lossy=bf16 says what --comm=auto may choose from, and --comm=none leaves nothing to choose | --lossy=bf16 --comm=none
 --lossy=onebit says what --comm=auto may choose from, and --comm=paper leaves | --lossy=onebit --comm=paper
 --lossy=lowrank says what --comm=auto may choose from, and --comm=lowrank:2 leaves | --lossy=lowrank --comm=lowrank:2
---wire=bf16 rounds all gradients, and --lossy=lowrank those of layers where that is faster | --wire=bf16 --lossy=lowrank
---tune=staleness=1 and --lossy cannot be combined | --tune=staleness=1 --lossy=bf16
+--tune=wire=bf16 rounds all gradients, and --lossy=lowrank those of layers where that is faster | --tune=wire=bf16 --lossy=lowrank
+--tune=staleness=1 and --lossy cannot be combined | --tune=staleness=1 --lossy=onebit
+--tune=staleness=1 and gradients in bf16 cannot be combined | --tune=staleness=1 --lossy=bf16
 --on-nan=skip takes an update back, and what --lossy=lowrank,bf16 rounds away of it | --on-nan=skip --lossy=lowrank,bf16
---lossy=lowrank:1000: no layer can travel by lowrank:1000; leave it out | --lossy=lowrank:1000 --cluster-file=slow
+--lossy=lowrank:1000: no layer can travel by lowrank:1000; leave it out | --lossy=lowrank:1000 --tune=cluster-file=slow
 --tune=staleness=2 needs --comm=ps | --tune=staleness=2 --comm=sfb
 --tune=staleness=2 needs --comm=ps | --tune=staleness=2 --comm=none
---tune=staleness=2 and --wire=bf16 cannot be combined | --tune=staleness=2 --wire=bf16
+--tune=staleness=2 and gradients in bf16 cannot be combined | --tune=staleness=2 --tune=wire=bf16
 --hierarchy=2: .*: --tune=staleness gives every rank | --tune=staleness=1 --hierarchy=2
 clip_gradients makes every update wait .* with --tune=staleness=1 | --tune=staleness=1 --set clip_gradients=1
 local_lr_auto makes every update wait .* with --tune=staleness | --tune=staleness=1 --set local_lr_auto=true
@@ -115,24 +117,25 @@ direct=on: the engine works in the host's memory | --tune=direct=on --engine=cpu
 --reproducible adds up whole gradients .*, not with onebit | --reproducible --global-batch=8 --comm=onebit
 --reproducible adds up whole gradients .*, not with none | --reproducible --global-batch=8 --comm=none
 --reproducible adds up whole gradients .*, not with --tune=staleness | --reproducible --global-batch=8 --tune=staleness=1
---drop-stragglers=1 needs --comm=ps | --drop-stragglers=1 --comm=sfb
---drop-stragglers=1 needs --comm=ps | --drop-stragglers=1 --comm=allreduce
---drop-stragglers=1 needs --comm=ps | --drop-stragglers=1 --comm=paper
---drop-stragglers=1 needs --comm=ps | --drop-stragglers=1 --comm=onebit
---drop-stragglers=1 needs --comm=ps | --drop-stragglers=1 --comm=lowrank
---drop-stragglers=1 needs --comm=ps | --drop-stragglers=1 --comm=none
---drop-stragglers=1 needs --comm=ps, and --lossy=bf16 says what --comm=auto may choose from | --drop-stragglers=1 --lossy=bf16
---drop-stragglers=1 and --tune=staleness=2 are two ways | --drop-stragglers=1 --tune=staleness=2
---drop-stragglers=2 would drop every gradient of 2 workers | --drop-stragglers=2
---drop-stragglers=1 would drop every gradient of 1 worker: | --drop-stragglers=1 --servers=1
---drop-stragglers=0 is out of range: 1 to | --drop-stragglers=0
---hierarchy=2: .*: --drop-stragglers lets ranks go on without each other | --drop-stragglers=1 --hierarchy=2
-lr_policy "plateau" .* with --drop-stragglers | --drop-stragglers=1 --set lr_policy=plateau --set plateau_winsize=2
---tune=ps-update=device does not go with --drop-stragglers: a server | --drop-stragglers=1 --tune=ps-update=device
---reproducible adds up whole gradients .*, not with --drop-stragglers | --reproducible --global-batch=8 --drop-stragglers=1
---reproducible adds up whole gradients .*, not with --wire=bf16 | --reproducible --global-batch=8 --wire=bf16
+--tune=drop-stragglers=1 needs --comm=ps | --tune=drop-stragglers=1 --comm=sfb
+--tune=drop-stragglers=1 needs --comm=ps | --tune=drop-stragglers=1 --comm=allreduce
+--tune=drop-stragglers=1 needs --comm=ps | --tune=drop-stragglers=1 --comm=paper
+--tune=drop-stragglers=1 needs --comm=ps | --tune=drop-stragglers=1 --comm=onebit
+--tune=drop-stragglers=1 needs --comm=ps | --tune=drop-stragglers=1 --comm=lowrank
+--tune=drop-stragglers=1 needs --comm=ps | --tune=drop-stragglers=1 --comm=none
+--tune=drop-stragglers=1 needs --comm=ps, and --lossy=onebit says what --comm=auto may choose from | --tune=drop-stragglers=1 --lossy=onebit
+--tune=drop-stragglers=1 and --tune=staleness=2 are two ways | --tune=drop-stragglers=1 --tune=staleness=2
+--tune=drop-stragglers=2 would drop every gradient of 2 workers | --tune=drop-stragglers=2
+--tune=drop-stragglers=1 would drop every gradient of 1 worker: | --tune=drop-stragglers=1 --servers=1
+--tune=drop-stragglers=0 is out of range: 1 to | --tune=drop-stragglers=0
+--hierarchy=2: .*: --tune=drop-stragglers lets ranks go on without each other | --tune=drop-stragglers=1 --hierarchy=2
+lr_policy "plateau" .* with --tune=drop-stragglers | --tune=drop-stragglers=1 --set lr_policy=plateau --set plateau_winsize=2
+--tune=ps-update=device does not go with --tune=drop-stragglers: a server | --tune=drop-stragglers=1 --tune=ps-update=device
+--reproducible adds up whole gradients .*, not with --tune=drop-stragglers | --reproducible --global-batch=8 --tune=drop-stragglers=1
+--reproducible adds up whole gradients .*, not with gradients in bf16 | --reproducible --global-batch=8 --tune=wire=bf16
+--reproducible adds up whole gradients .*, not with gradients in bf16 | --reproducible --global-batch=8 --comm=ps --lossy=bf16
 --reproducible adds up whole gradients .*, not with --lossy | --reproducible --global-batch=8 --lossy=bf16
---reproducible adds up whole gradients .*, not with replay | --reproducible --global-batch=8 --engine=replay --profile=profile.csv
+--reproducible adds up whole gradients .*, not with replay | --reproducible --global-batch=8 --engine=replay --tune=profile=profile.csv
 --balance=3,x: expected 'once' or the workers' parts, numbers from 1 .*, found 'x' | --balance=3,x
 --balance=3,0: expected 'once' or .*, found '0' | --balance=3,0
 --balance=3,-1: expected 'once' or .*, found '-1' | --balance=3,-1
@@ -143,11 +146,13 @@ lr_policy "plateau" .* with --drop-stragglers | --drop-stragglers=1 --set lr_pol
 --balance=9,1: 8 samples .* rank 0 would have 7.20 of them | --balance=9,1 --batch=4
 --balance=3,2: 8 grains cannot be dealt so: rank 0 would have 4.80 of them; .* or --reproducible=GRAIN | --balance=3,2 --reproducible --global-batch=16
 --balance: 2 workers cannot share 1 samples of a pass: each needs one | --balance --global-batch=1
---balance deals one batch to all workers: not with --drop-stragglers | --balance=3,1 --drop-stragglers=1
+--balance deals one batch to all workers: not with --tune=drop-stragglers | --balance=3,1 --tune=drop-stragglers=1
 --balance deals one batch to all workers: not with --comm=none | --balance=3,1 --comm=none
 --balance deals the samples of one order to all workers: not with shared_file_system: false | --balance=3,1 --set net=own.prototxt
 local_lr_auto measures pieces .* with --reproducible | --reproducible --global-batch=8 --set local_lr_auto=true
 lr_policy "plateau" .* with --servers | --servers=1 --set lr_policy=plateau --set plateau_winsize=2
+--curves=a.csv and --curves=b.csv: expected one FILE.csv and one folder | --curves=a.csv --curves=b.csv
+--curves=a and --curves=b: expected one FILE.csv and one folder | --curves=a --curves=b
 END
 "$POSEIDON" time --model=net.prototxt --batch=4 --iterations=1 --profile=profile.csv >time.log 2>&1 || fail 'poseidon time'
 sed 's/^ranks = 4/ranks = 2/' "$abs_top_srcdir/tests/plan/box_slow.cluster" >slow

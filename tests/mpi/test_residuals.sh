@@ -41,22 +41,22 @@ went_on() {
 }
 
 went_on .h5 2 --comm=onebit
-went_on .h5 3 --comm=allreduce --wire=bf16
-went_on .h5 2 --comm=paper --wire=bf16
+went_on .h5 3 --comm=allreduce --tune=wire=bf16
+went_on .h5 2 --comm=paper --tune=wire=bf16
 went_on .h5 3 --comm=lowrank:2 --tune=lowrank-warmup=2
 went_on .h5 3 --comm=lowrank --tune=lowrank-warmup=7
-went_on .h5 3 --comm=ps --wire=bf16 --servers=1
+went_on .h5 3 --comm=ps --tune=wire=bf16 --servers=1
 went_on .h5 3 --comm=onebit --hierarchy=2
 went_on .h5 4 --comm=lowrank --tune=lowrank-warmup=2 --hierarchy=2
-went_on .h5 4 --comm=allreduce --wire=bf16 --hierarchy=2,2
+went_on .h5 4 --comm=allreduce --tune=wire=bf16 --hierarchy=2,2
 went_on '' 2 --comm=onebit --set snapshot_format=BINARYPROTO
 
 # --dry-run's size is the files'; from 4 ranks to 2, from 2 to 3, to a scheme that loses nothing
-starts of-4 4 --comm=allreduce --wire=bf16
-"$POSEIDON_MPIRUN" 4 "$POSEIDON" train --dry-run --solver=whole.prototxt --batch=8 --comm=allreduce --wire=bf16 >dry.out 2>dry.err
+starts of-4 4 --comm=allreduce --tune=wire=bf16
+"$POSEIDON_MPIRUN" 4 "$POSEIDON" train --dry-run --solver=whole.prototxt --batch=8 --comm=allreduce --tune=wire=bf16 >dry.out 2>dry.err
 size=$(cat of-4/*.residuals.* | wc -c | awk '{ printf "%.3g MB", $1 / 1e6 }')
 grep -q "^snapshots .*, $size of it residuals" dry.out || fail "--dry-run: expected $size of residuals: $(cat dry.out dry.err)"
-goes b 2 --comm=allreduce --wire=bf16 --snapshot="$work/of-4/whole_iter_5.solverstate.h5"
+goes b 2 --comm=allreduce --tune=wire=bf16 --snapshot="$work/of-4/whole_iter_5.solverstate.h5"
 says 'The residuals of 4 ranks are dealt evenly to 2'
 starts of-2 2 --comm=onebit
 cp a.json unharmed.json

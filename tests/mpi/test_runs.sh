@@ -34,7 +34,7 @@ runs 1 'run_iter_12.solverstate.h5 already belongs to a run of that name' --run=
 runs 1 "run 'new' is finished: .*run_iter_12.solverstate.h5 is its iteration 12 of 12. To train on, raise max_iter" --resume --max-iter=12
 runs 0 'Resuming from .*run_iter_12.solverstate.h5' --resume --max-iter=14
 # What it trains: another seed, rate, net, data. The first that differs is named.
-runs 1 "run.run is of run 'new', which trains something else (random_seed: 1 there, 2 here)" --resume --seed=2
+runs 1 "run.run is of run 'new', which trains something else (random_seed: 1 there, 2 here)" --resume --set random_seed=2
 make_solver rate.prototxt 'max_iter: 20' 'base_lr: 0.02' "snapshot_prefix: \"$work/run\""
 runs 1 '(base_lr: 0.01 there, 0.02 here)' --resume --solver=rate.prototxt
 cp net.prototxt kept.prototxt
@@ -48,13 +48,13 @@ make_solver solver.prototxt 'max_iter: 16' 'snapshot: 8' 'display: 2' "snapshot_
 runs 0 'Resuming from .*run_iter_14.solverstate.h5' --resume
 
 # --snapshot=FILE goes on from any state, as a run of its own.
-runs 0 'Resuming from .*run_iter_20.solverstate.h5' --snapshot="$work/run_iter_20.solverstate.h5" --seed=2 --max-iter=22
+runs 0 'Resuming from .*run_iter_20.solverstate.h5' --snapshot="$work/run_iter_20.solverstate.h5" --set random_seed=2 --max-iter=22
 [ "$(figure run)" != "$old" ] || fail "--snapshot went on with run $old"
 old=$(figure run)
 # Without its file a run is known by its newest snapshot.
 rm run.run
 runs 1 "run_iter_22.solverstate.h5 is of run '$old', which trains something else" --resume --max-iter=24
-runs 0 'Resuming from .*run_iter_22.solverstate.h5' --resume --max-iter=24 --seed=2
+runs 0 'Resuming from .*run_iter_22.solverstate.h5' --resume --max-iter=24 --set random_seed=2
 # The binary form says whose it is, too.
 make_solver binary.prototxt 'max_iter: 4' 'snapshot_format: BINARYPROTO' "snapshot_prefix: \"$work/binary\""
 runs 0 '' --solver=binary.prototxt --run=first
@@ -127,17 +127,17 @@ grep -q 'the run takes 28 samples an iteration, which 3 workers (times iter_size
 
 # The plan stays the run's, whatever the cluster is measured as later; so do the bits.
 make_solver planned.prototxt 'max_iter: 12' "snapshot_prefix: \"$work/planned\""
-train 3 plan.log --solver=planned.prototxt --batch=8 --comm=auto --cluster-file=fast --summary=planned-a.json || { fail 'a planned run'; tail -n 3 plan.log; }
+train 3 plan.log --solver=planned.prototxt --batch=8 --comm=auto --tune=cluster-file=fast --summary=planned-a.json || { fail 'a planned run'; tail -n 3 plan.log; }
 sed 's/^latency_seconds = [^ ]*/latency_seconds = 0.02/; s/^link_bytes_per_second = [^ ]*/link_bytes_per_second = 1e6/' fast >slow
 cmp -s fast slow && fail 'the figures of the cluster did not change'
 rm -f planned_iter_* planned.run
-train 3 plan.log --solver=planned.prototxt --batch=8 --comm=auto --cluster-file=fast --max-iter=6 &&
-    train 3 plan.log --solver=planned.prototxt --batch=8 --comm=auto --cluster-file=slow --resume --summary=planned-b.json ||
+train 3 plan.log --solver=planned.prototxt --batch=8 --comm=auto --tune=cluster-file=fast --max-iter=6 &&
+    train 3 plan.log --solver=planned.prototxt --batch=8 --comm=auto --tune=cluster-file=slow --resume --summary=planned-b.json ||
     { fail 'a planned run goes on'; tail -n 3 plan.log; }
 grep -q "Using the resumed run's schemes" plan.log || fail 'it is not said that the plan is kept'
 [ "$(hash_of planned-a.json)" = "$(hash_of planned-b.json)" ] ||
     fail 'a resume by another cluster file ends in other bits'
-train 3 plan.log --solver=planned.prototxt --batch=8 --comm=auto --cluster-file=slow --resume --tune=measure --max-iter=14 || { fail '--tune=measure'; tail -n 3 plan.log; }
+train 3 plan.log --solver=planned.prototxt --batch=8 --comm=auto --tune=cluster-file=slow --resume --tune=measure --max-iter=14 || { fail '--tune=measure'; tail -n 3 plan.log; }
 grep -q 'Measured this cluster' plan.log && ! grep -q "are those of the run that goes on" plan.log || fail '--tune=measure does not measure'
 
 # Sizes that are given win over the plan's.

@@ -74,7 +74,7 @@ done
 seen same-field all.h5 3 1 'shuffle: true'
 seen same-both all.h5 1 1 'shuffle: true' --shuffle
 seen kept all.h5 1 1 ''
-seen other all.h5 1 1 '' --shuffle --seed=6
+seen other all.h5 1 1 '' --shuffle --set random_seed=6
 seen own parts.txt 1 1 'shuffle: true' --shuffle
 seen own-alone parts.txt 3 1 'shuffle: true'
 raws="$("$POSEIDON" --version | grep -q LMDB && echo lmdb) $("$POSEIDON" --version | grep -q LevelDB && echo leveldb)"

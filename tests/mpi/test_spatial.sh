@@ -40,7 +40,7 @@ for kind in lines clips; do
     agrees alone 1
     agrees ps 2 --comm=ps --tune=chunk=256 --tune=merge=0
     agrees sfb 3 --comm=sfb
-    agrees allreduce 2 --comm=allreduce --overlap=none
+    agrees allreduce 2 --comm=allreduce --tune=overlap=none
     # in Caffe's binary files, half-way
     spatial_solver 'snapshot: 10' 'snapshot_format: BINARYPROTO'
     train 2 binary.log --solver=solver.prototxt --weights=weights.caffemodel.h5 --global-batch=24 --max-iter=10 ||
@@ -74,7 +74,7 @@ assert layers['pool_conv1']['forward']['flops'] == 24 * 8 * 4 * 2 * 3 * 4
 assert layers['pool_conv2']['forward']['flops'] == 24 * 6 * 18
 END
 grep -q '^conv2,Convolution,' profile.csv || fail "the profile: $(cat profile.csv)"
-train 2 replay.log --solver=solver.prototxt --batch=24 --engine=replay --profile=profile.csv --max-iter=3 --comm=sfb ||
+train 2 replay.log --solver=solver.prototxt --batch=24 --engine=replay --tune=profile=profile.csv --max-iter=3 --comm=sfb ||
     fail "replay: $(tail -n 3 replay.log)"
 grep -q 'replayed, not computed' replay.log || fail 'nothing was replayed'
 

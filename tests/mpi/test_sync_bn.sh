@@ -35,7 +35,7 @@ run() {
     name=$1 ranks=$2
     shift 2
     rm -f s_iter_*
-    train "$ranks" "$name.log" --solver=solver.prototxt --global-batch=12 --csv="$name.csv" "$@" ||
+    train "$ranks" "$name.log" --solver=solver.prototxt --global-batch=12 --curves="$name.csv" "$@" ||
         { fail "$name: status $?"; tail -n 3 "$name.log"; return; }
     mv s_iter_20.caffemodel.h5 "$name.h5"
 }
@@ -134,7 +134,7 @@ refuses() {
     grep -q "^poseidon train: .*$text" no.log && [ "$(grep -c '^poseidon train: ' no.log)" = 1 ] || { fail "$*"; tail -n 3 no.log; }
 }
 refuses 'not with --sync-bn' --reproducible --global-batch=12
-refuses 'sync-bn .* not with --drop-stragglers' --comm=ps --drop-stragglers=1
+refuses 'sync-bn .* not with --tune=drop-stragglers' --comm=ps --tune=drop-stragglers=1
 refuses 'sync-bn .* not with --tune=staleness' --comm=ps --tune=staleness=1
 refuses 'sync-bn .* not with --comm=none' --comm=none
 sed '/BatchNorm/d; s/"bn1"/"x"/; s/bottom: "bn2"/bottom: "conv"/; s/bottom: "bn3"/bottom: "ip1"/' net.prototxt | grep -v '"sc' >bare.prototxt

@@ -22,13 +22,13 @@ ip2,InnerProduct,0,0.0001
 loss,SoftmaxWithLoss,0,0
 *,GEMM,0.001,0
 END
-replay="--engine=replay --profile=profile.csv --fake-data=1,28,28"
+replay="--engine=replay --tune=profile=profile.csv --fake-data=1,28,28"
 
 # traced NAME RANKS OPTION...: trains and holds the trace against the rest.
 traced() {
     name=$1 ranks=$2
     shift 2
-    train "$ranks" "$name.log" --trace="$name.json" --log="$name.jsonl" --summary="$name-summary.json" "$@" ||
+    train "$ranks" "$name.log" --trace="$name.json" --tune=log="$name.jsonl" --summary="$name-summary.json" "$@" ||
         { fail "$name"; grep -m 3 "poseidon:" "$name.log" || tail "$name.log"; return; }
     # shellcheck disable=SC2086
     "$python" "$abs_top_srcdir/tests/mpi/check_trace.py" "$name.json" "$name-summary.json" "$name.jsonl" \
@@ -59,10 +59,10 @@ for comm in allreduce adam onebit none auto; do
     traced "$comm" 3 --solver=solver.prototxt --comm=$comm $replay --max-iter=2
 done
 # shellcheck disable=SC2086
-traced bf16 2 --solver=solver.prototxt --comm=sfb --wire=bf16 $replay --max-iter=2
+traced bf16 2 --solver=solver.prototxt --comm=sfb --tune=wire=bf16 $replay --max-iter=2
 order='none conv1 ip2'
 # shellcheck disable=SC2086
-traced none 2 --solver=solver.prototxt --comm=ps --tune=merge=0 $replay --overlap=none
+traced none 2 --solver=solver.prototxt --comm=ps --tune=merge=0 $replay --tune=overlap=none
 grep -q 'What would help most' wfbp.log || fail "no advice"
 grep -q 'loss = 0 (replayed, not computed)' wfbp.log || fail "a loss that nobody computed looks like one"
 ls -- *_iter_* >/dev/null 2>&1 && fail "a replay left a snapshot"
@@ -71,7 +71,7 @@ ls -- *_iter_* >/dev/null 2>&1 && fail "a replay left a snapshot"
 sed 's/^loss.*/&\n*update,SGD,400,0/' profile.csv >updates.csv
 for comm in sfb none; do
     # shellcheck disable=SC2086
-    train 2 updates.log --solver=solver.prototxt --comm=$comm $replay --profile=updates.csv --max-iter=2 \
+    train 2 updates.log --solver=solver.prototxt --comm=$comm $replay --tune=profile=updates.csv --max-iter=2 \
         --trace=updates.json || fail "updates, $comm"
     "$python" - <<'END' || fail "$comm: the update of ip1 is not slept"
 import json
@@ -82,9 +82,9 @@ END
 done
 
 # The terminal's table: times are there where they were asked for, and no empty columns where not.
-train 2 account.log --solver=solver.prototxt --batch=8 --log=account.jsonl || fail '--log'
-grep -q 'predicted time time alone time waited  exposed' account.log || fail '--log prints no times'
-grep -q 'conv2 .* %' account.log || fail '--log: how much of conv2 was exposed is not said'
+train 2 account.log --solver=solver.prototxt --batch=8 --tune=log=account.jsonl || fail '--tune=log'
+grep -q 'predicted time time alone time waited  exposed' account.log || fail '--tune=log prints no times'
+grep -q 'conv2 .* %' account.log || fail '--tune=log: how much of conv2 was exposed is not said'
 train 2 bare.log --solver=solver.prototxt --batch=8 --hierarchy=off || fail 'no account'
 grep -q 'planned bytes  sent bytes time waited' bare.log || fail 'the table without times'
 grep 'What would help\|conv2' bare.log | grep -q ' - \| -$\|takes -' && fail "a dash: $(grep 'conv2' bare.log)"
@@ -97,8 +97,8 @@ tr -d '\n ' <alone.json | grep -q '"progress_core_share_by_rank":\[[0-9.e-]*,[0-
     fail 'the summary does not have the share of a core of the communication thread'
 
 # Bounded staleness lets a rank go on without its transfers; timed alone, they are waited for all the same.
-train 2 stale.log --solver=solver.prototxt --batch=8 --comm=ps --tune=staleness=2 --log=stale.jsonl ||
-    fail '--tune=staleness --log'
+train 2 stale.log --solver=solver.prototxt --batch=8 --comm=ps --tune=staleness=2 --tune=log=stale.jsonl ||
+    fail '--tune=staleness --tune=log'
 "$python" - <<'END' || fail "--tune=staleness: transfers alone take no time"
 import json
 times = [event["alone_seconds"] for event in map(json.loads, open("stale.jsonl")) if event["event"] == "layer"]

@@ -16,16 +16,16 @@ ends() {
 make_solver brief.prototxt 'max_iter: 2' 'snapshot_after_train: false'
 ranks=2
 for waits in --on-nan=skip --set=local_lr_auto=true; do
-    for report in --trace=t.json --log=l.jsonl; do
+    for report in --trace=t.json --tune=log=l.jsonl; do
         ends --comm=ps $report $waits
     done
     ranks=3
-    ends --comm=sfb --log=l.jsonl $waits --set clip_gradients=0.1 --servers=1
-    ends --comm=ps --log=l.jsonl $waits --hierarchy=2
+    ends --comm=sfb --tune=log=l.jsonl $waits --set clip_gradients=0.1 --servers=1
+    ends --comm=ps --tune=log=l.jsonl $waits --hierarchy=2
     ranks=2
 done
-ends --comm=ps --log=l.jsonl --set local_lr_auto=true --wire=bf16
-ends --comm=ps --log=l.jsonl --tune=staleness=2
+ends --comm=ps --tune=log=l.jsonl --set local_lr_auto=true --tune=wire=bf16
+ends --comm=ps --tune=log=l.jsonl --tune=staleness=2
 
 # A window holds its iterations and no others.
 train 2 window.log --solver=solver.prototxt --batch=8 --trace=window.json,3-4 ||
@@ -58,19 +58,19 @@ says() {
     grep -q 'Solving' refused.log && fail "said only after training began: $*"
 }
 says "/nowhere/trace.json cannot be written: folder /nowhere: No such file" --trace=/nowhere/trace.json
-says "/nowhere/x.jsonl cannot be written: folder /nowhere: No such file" --log=/nowhere/x.jsonl
+says "/nowhere/x.jsonl cannot be written: folder /nowhere: No such file" --tune=log=/nowhere/x.jsonl
 says '--trace: iterations must be given as A-B' --trace=t.json,5-2
-says 'needs a profile of the net: --profile=FILE.csv' --engine=replay
-says '--profile is for --engine=replay alone; the engine is cpu' --profile=net.prototxt
+says 'needs a profile of the net: --tune=profile=FILE.csv' --engine=replay
+says '--tune=profile is for --engine=replay alone; the engine is cpu' --tune=profile=net.prototxt
 says '--tune=dilate is for --engine=replay alone' --tune=dilate=4
 says 'computes nothing and trains nothing: --weights does not apply' --engine=replay --weights=x.h5
 # what "poseidon time" writes knows its batch
 "$POSEIDON" time --model=net.prototxt --batch=4 --input-shape=1,28,28 --iterations=1 --profile=batch4.csv >time.log 2>&1 || { fail 'poseidon time'; tail -n 3 time.log; }
 says 'batch4.csv holds the times of a batch of 4 samples a pass, and here a pass takes 8: give --batch=4,' \
-    --engine=replay --profile=batch4.csv --fake-data=1,28,28 --batch=8
-train 2 batch4.log --solver=solver.prototxt --engine=replay --profile=batch4.csv --fake-data=1,28,28 --batch=4 \
+    --engine=replay --tune=profile=batch4.csv --fake-data=1,28,28 --batch=8
+train 2 batch4.log --solver=solver.prototxt --engine=replay --tune=profile=batch4.csv --fake-data=1,28,28 --batch=4 \
     --max-iter=2 || { fail 'the batch of the profile'; tail -n 3 batch4.log; }
 sed /conv2/d batch4.csv >short.csv
-says "profile short.csv has no line for layer 'conv2' (convolution)" --engine=replay --profile=short.csv \
+says "profile short.csv has no line for layer 'conv2' (convolution)" --engine=replay --tune=profile=short.csv \
     --fake-data=1,28,28 --batch=4
 finish

@@ -1,5 +1,5 @@
 #!/bin/sh
-# --csv, --tensorboard and --tune=rank-log: what the log shows, row by row; a run that goes on has no row twice; a file that
+# --curves of both kinds and --tune=rank-log: what the log shows, row by row; a run that goes on has no row twice; a file that
 # cannot be written costs a message, not the run. The judges are the log and a reader of event files of the tests' own.
 . "$abs_top_srcdir/tests/mpi/common.sh"
 python=${POSEIDON_PYTHON:-python3}
@@ -54,7 +54,7 @@ END
 
 for ranks in 1 2; do
     rm -rf curves.csv events curves_iter_* curves.run ranks.*
-    train $ranks whole.log --solver=solver.prototxt --global-batch=24 --csv=curves.csv --tensorboard=events \
+    train $ranks whole.log --solver=solver.prototxt --global-batch=24 --curves=curves.csv --curves=events \
         --tune=rank-log=ranks || { fail "$ranks ranks"; tail whole.log; }
     compare whole.log curves.csv events || { fail "$ranks ranks: the values"; cat curves.csv; }
     head -n 1 curves.csv | grep -qx 'iteration,epoch,seconds,images_per_second,loss,lr,test/accuracy,test/loss' ||
@@ -70,33 +70,33 @@ import h5py; print(len(h5py.File('$abs_top_srcdir/data/fashion-mnist-train.h5')[
     # from the snapshot at 5: rows from there on are written anew, and the rest stays
     rm curves_iter_10.* curves_iter_12.*
     sleep 1 # event files are told apart by the second
-    train $ranks rest.log --solver=solver.prototxt --global-batch=24 --csv=curves.csv --tensorboard=events --resume ||
+    train $ranks rest.log --solver=solver.prototxt --global-batch=24 --curves=curves.csv --curves=events --resume ||
         { fail "$ranks ranks, resumed"; tail rest.log; }
     compare whole.log curves.csv events || { fail "$ranks ranks, resumed: the values"; cat curves.csv; }
 done
 [ "$(ls events | wc -l)" = 2 ] || fail "event files: $(ls events)"
 # a folder with event files is another run's; --force replaces them
 set -- --solver=solver.prototxt --batch=8 --max-iter=1 --snapshot-prefix=other
-"$POSEIDON_MPIRUN" 1 "$POSEIDON" train "$@" --tensorboard=events >refused.log 2>&1 </dev/null && fail 'two runs in one folder'
-grep -q -e '--tensorboard=events holds events.out.tfevents.* of another run already: expected another folder; --force' refused.log ||
+"$POSEIDON_MPIRUN" 1 "$POSEIDON" train "$@" --curves=events >refused.log 2>&1 </dev/null && fail 'two runs in one folder'
+grep -q -e '--curves=events holds events.out.tfevents.* of another run already: expected another folder; --force' refused.log ||
     { fail 'two runs in one folder'; tail refused.log; }
 [ "$(ls events | wc -l)" = 2 ] || fail "event files, refused: $(ls events)"
-train 1 forced.log "$@" --tensorboard=events || { fail 'a folder by --force'; tail forced.log; }
+train 1 forced.log "$@" --curves=events || { fail 'a folder by --force'; tail forced.log; }
 [ "$(ls events | wc -l)" = 1 ] || fail "event files, --force: $(ls events)"
 
 # refused before training
-train 1 refused.log --solver=solver.prototxt --batch=8 --csv=nowhere/c.csv && fail 'a folder that is not there'
+train 1 refused.log --solver=solver.prototxt --batch=8 --curves=nowhere/c.csv && fail 'a folder that is not there'
 grep -q "nowhere/c.csv" refused.log || { fail 'a folder that is not there'; tail refused.log; }
-train 1 refused.log --solver=solver.prototxt --batch=8 --tensorboard=nowhere/events && fail 'a parent that is not there'
+train 1 refused.log --solver=solver.prototxt --batch=8 --curves=nowhere/events && fail 'a parent that is not there'
 grep -q "cannot write 'nowhere/events/events.out" refused.log || { fail 'a parent'; tail refused.log; }
 train 1 refused.log --solver=solver.prototxt --batch=8 --tune=rank-log=nowhere/r && fail '--tune=rank-log into nothing'
 grep -q -- "--tune=rank-log: cannot write 'nowhere/r.0.log'" refused.log || { fail '--tune=rank-log'; tail refused.log; }
 echo 'iteration,other' >curves.csv
-train 1 refused.log --solver=solver.prototxt --global-batch=24 --csv=curves.csv \
+train 1 refused.log --solver=solver.prototxt --global-batch=24 --curves=curves.csv \
     --snapshot="$work/curves_iter_5.solverstate.h5" && fail 'other columns'
-grep -q 'curves.csv has other columns than this run (iteration,other): give --csv another name' refused.log ||
+grep -q 'curves.csv has other columns than this run (iteration,other): give --curves another name' refused.log ||
     { fail 'other columns'; tail refused.log; }
-"$POSEIDON_MPIRUN" 1 "$POSEIDON" train --solver=solver.prototxt --batch=8 --csv=curves.csv >refused.log 2>&1 </dev/null &&
+"$POSEIDON_MPIRUN" 1 "$POSEIDON" train --solver=solver.prototxt --batch=8 --curves=curves.csv >refused.log 2>&1 </dev/null &&
     fail 'a file that is there was replaced'
 grep -q 'curves.csv.*--force' refused.log || { fail 'a file that is there'; tail refused.log; }
 finish

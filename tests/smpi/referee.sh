@@ -39,7 +39,7 @@ layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'l' top: 'loss
 END
         printf 'layer,type,forward_s,backward_s\nd,D,0,0\nip,I,0.02,0.03\nloss,L,0,0\n' >"$folder/times.csv"
         ours=$("$POSEIDON" plan --model="$folder/net.prototxt" --profile="$folder/times.csv" --nodes="$hosts" --comm=ps \
-            --overlap=none --bandwidth=${rate}GB --figure latency_seconds=30us --figure message_seconds=0 \
+            --tune=overlap=none --bandwidth=${rate}GB --figure latency_seconds=30us --figure message_seconds=0 \
             --figure sum_bytes_per_second=1e15 --figure copy_bytes_per_second=1e15 --tune=chunk=$chunk --tune=merge=0 \
             --tune=window=$((16 * chunk)) --json | sed -n 's/.*"seconds": *\([0-9.e+-]*\).*/\1/p')
         awk -v h="$hosts" -v r="$rate" -v t="$theirs" -v o="$ours" 'BEGIN {

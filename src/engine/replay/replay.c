@@ -315,7 +315,7 @@ static int replay_open(const struct engine_options *options, void **context)
 
     *context = NULL;
     if (!options || !options->profile)
-        return error_set("needs a profile of the net: --profile=FILE.csv (poseidon time "
+        return error_set("needs a profile of the net: --tune=profile=FILE.csv (poseidon time "
                          "--profile=FILE.csv writes one)");
     if (ALLOC(engine, 1, "the replay engine"))
         return -1;
