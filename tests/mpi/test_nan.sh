@@ -108,7 +108,7 @@ grep -q 'Test net output #0: loss = [0-9.]* ' run.log || fail "BatchNorm: $(grep
 # Behind a BatchNorm, whose statistics the pass itself has spoilt, the record is named all the same, whichever rank has it; a
 # value that one rank alone makes behind statistics of all ends all of them with its place.
 net bn1 one 12
-for case in '1 bn1' '3 bn3 --sync-bn' '3 bn3 --sync-bn --overlap=none'; do
+for case in '1 bn1' '3 bn3 --sync-bn' '3 bn3 --sync-bn --tune=overlap=none'; do
     # shellcheck disable=SC2086
     run $case && fail "$case: a NaN does not end training"
     grep -q "iteration 6: loss = .*it arose in layer 'in', blob 'x': -*inf at [0-9]* of [0-9]*, in record 77 of .*one.txt: fix the data" run.log ||
@@ -125,7 +125,7 @@ with h5py.File("good.h5") as good, h5py.File("large.h5", "w") as f:
     f["x"], f["y"], f["a"] = good["x"][()], good["y"][()], numpy.ones((96, 3), "f4")
     f["a"][77, 1] = 3e38'
 echo large.h5 >large.txt
-for option in --sync-bn '--sync-bn --overlap=none'; do
+for option in --sync-bn '--sync-bn --tune=overlap=none'; do
     # shellcheck disable=SC2086
     POSEIDON_MPI_TIMEOUT=60 run 3 alone $option && fail "$option: an overflow on one rank does not end training"
     grep -q "poseidon train: rank 1 .*iteration 6: loss = .*; it arose in layer 'pw', blob 'p': inf at 4 of 12" run.log ||

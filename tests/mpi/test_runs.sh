@@ -142,7 +142,7 @@ grep -q 'Measured this cluster' plan.log && ! grep -q "are those of the run that
 
 # Sizes that are given win over the plan's.
 rm -f planned_iter_* planned.run
-set -- --solver=planned.prototxt --batch=8 --comm=auto --cluster-file=fast --hierarchy=off
+set -- --solver=planned.prototxt --batch=8 --comm=auto --tune=cluster-file=fast --hierarchy=off
 train 3 plan.log "$@" --max-iter=3 && train 3 plan.log "$@" --max-iter=6 --resume --tune=chunk=1k --tune=merge=0 ||
     { fail 'a resumed run with given sizes'; tail -n 3 plan.log; }
 grep -q "Using the resumed run's schemes" plan.log && grep -aq ' chunk 1024 merge 0 ' planned_iter_6.solverstate.h5 ||
