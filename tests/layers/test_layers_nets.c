@@ -302,8 +302,9 @@ START_TEST(labels_that_learn_are_refused_by_every_loss_that_has_labels)
              "propagate_down: true propagate_down: true }",
              INPUT("x", "2,4"), INPUT("y", "2"), FC("f", "x", "f", ""));
     ck_assert_int_ne(make_net(&made, text, true, NULL, NULL), 0);
-    ck_assert_msg(strstr(error_text(), "'y' (index 1) comes from layers that learn, or has "
-                                       "propagate_down: true, but a SoftmaxWithLoss") != NULL,
+    ck_assert_msg(strstr(error_text(),
+                         "'y' (index 1) comes from layers that learn, or has "
+                         "propagate_down: true, but layers of type SoftmaxWithLoss") != NULL,
                   "%s", error_text());
     unmake_net(&made);
 }
