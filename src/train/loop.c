@@ -4,7 +4,6 @@
 #include "train/parts.h"
 
 #include "report/outputs.h"
-#include "train/balance.h"
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/watchdog.h"
@@ -103,63 +102,6 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
     if (display)
         outputs_join(t->compute.net, row + 1);
     *loss = grains ? *row : *loss;
-    return 0;
-}
-
-/* Loss and outputs averaged over the workers; every worker calls it at the same iterations. */
-static int display_loss(struct trainer *t, int64_t iteration, double seconds, bool training)
-{
-    size_t noutputs = training ? outputs_count_parts(t->compute.net) : 0;
-    struct stragglers *stragglers = t->monitor.stragglers;
-    bool drops =
-        t->job.options->exchange.drop > 0; /* then who has computed it is counted behind all */
-    size_t count = noutputs + 1 + stragglers_values(stragglers) + drops;
-    size_t alike =
-        t->job.options->reproducible ? noutputs + 1 : 0; /* all workers have them already */
-    double *sums = t->sums, *late = sums + noutputs + 1;
-    double lapse = seconds - t->timing.display_seconds;
-    double rate = lapse > 0 ? (double)(iteration - t->timing.display_iter) / lapse : 0;
-
-    sums[0] = rates_smoothed(&t->rates);
-    if (alike > 0)
-        memcpy(sums + 1, t->compute.grains.rows + 1, noutputs * sizeof *sums);
-    else if (training && outputs_read_part(t->compute.net, sums + 1))
-        return -1;
-    stragglers_put(stragglers, t->exchange.sync, t->compute.net, seconds, t->timing.paused_stall,
-                   late);
-    if (t->monitor.left_out)
-        memset(sums, 0, (noutputs + 1) * sizeof *sums);
-    if (drops)
-        sums[count - 1] = !t->monitor.left_out;
-    if (sync_sum(t->exchange.sync, sums + alike, (int)(count - alike)))
-        return -1;
-    for (size_t i = alike; i <= noutputs; i++)
-        sums[i] /= drops ? sums[count - 1] : t->job.nworkers;
-    t->timing.train_loss = sums[0];
-    t->timing.train_loss_iterations = rates_smooths(&t->rates);
-    if (training && !alike)
-        outputs_join(t->compute.net, sums + 1);
-    if (training) {
-        timing_note_lapse(&t->timing.lapses, lapse, iteration - t->timing.display_iter);
-        LOG_INFO(t->job.log, "Iteration %" PRId64 " (%g iter/s, %gs/%d iters), loss = %g%s",
-                 iteration, rate, lapse, t->job.solver->display, sums[0],
-                 t->job.blank ? " (replayed, not computed)" : "");
-        outputs_log(t->job.log, "Train", t->compute.net, sums + 1);
-        monitor_explain_loss(&t->monitor, sums[0]);
-        LOG_INFO(t->job.log, "Iteration %" PRId64 ", lr = %g", iteration,
-                 (double)rates_of(&t->rates, iteration));
-        metrics_put(
-            t->output.curves, &t->job, &t->at,
-            (struct curves_row){.iteration = iteration,
-                                .seconds = seconds,
-                                .images_per_second =
-                                    rate > 0 ? rate * (double)job_samples(&t->job) : (double)NAN,
-                                .loss = sums[0],
-                                .rate = (double)rates_of(&t->rates, iteration)});
-    }
-    stragglers_judge(stragglers, iteration, late);
-    t->timing.display_iter = iteration;
-    t->timing.display_seconds = seconds;
     return 0;
 }
 
@@ -284,7 +226,7 @@ static int worker_iteration(struct trainer *t, int64_t iteration)
     seconds = t->timing.trained_seconds = timing_now(&t->timing);
     timing_warm_up(&t->timing, iteration + 1 - t->at.iteration);
     if (course_is_due(t->job.solver->display, iteration) &&
-        display_loss(t, iteration, seconds, true))
+        trainer_display(t, iteration, seconds, true))
         return -1;
     monitor_pace(&t->monitor);
     metrics_show_progress(&t->job, &t->at, iteration, seconds, rates_smoothed(&t->rates));
@@ -362,7 +304,7 @@ static int finish_training(struct trainer *t)
         snapshot(t, end))
         return -1;
     if (t->job.worker) {
-        if (trained && display_loss(t, end, t->timing.train_seconds, false))
+        if (trained && trainer_display(t, end, t->timing.train_seconds, false))
             return -1;
         if (!t->job.blank && !t->stopped && course_is_due(s->display, end) && log_last_loss(t, end))
             return -1;

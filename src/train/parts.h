@@ -33,6 +33,13 @@ struct trainer {
     struct setup *setup; /* of a trainer that does not train yet, or never will; else NULL. Owned */
 };
 
+/* ---- display.c ---- */
+
+/* Averages loss and outputs over the workers and, in training, shows them; at its end only keeps
+ * the loss. seconds: of training so far, without pauses. Every worker calls it at the same
+ * iterations. */
+int trainer_display(struct trainer *trainer, int64_t iteration, double seconds, bool training);
+
 /* ---- test.c ---- */
 
 /* One test of test net i at that iteration, of the weights or of their average: runs its batches,
