@@ -500,7 +500,7 @@ void data_images(const struct layer *layer, struct layer_images *out)
                                  .source = state->path,
                                  .classes = state->classes.name,
                                  .nclasses = state->classes.images ? 0 : state->classes.count,
-                                 .names = &state->classes};
+                                 .names = state->classes.count ? &state->classes : NULL};
 }
 
 static struct class_names names_of(const struct layer_images *images)

@@ -162,7 +162,7 @@ int net_check_classes(struct net *net, const struct layer_env *env)
         if (named.reader && layer->i->make_labels &&
             layer->i->make_labels(layer, named.top, ignores ? 0 : named.scores, env))
             return net_layer_error(net, l);
-        if (!named.reader)
+        if (!named.reader || !named.images.names)
             continue;
         if ((training && compare_names(net, l, &named, training, training->nlayers)) ||
             compare_names(net, l, &named, net, l))
