@@ -79,7 +79,7 @@ refuses "*unknown command 'eval'; 'poseidon test' scores weights*" eval
 refuses "*unknown command 'finetune'; 'poseidon train --weights=FILE'*" finetune
 refuses "*unknown command 'onnx'; 'poseidon export' writes ONNX*" onnx
 refuses "*unknown command 'resume'; 'poseidon train --resume'*" resume
-refuses '*--epochs=3 and --max-iter=5 both say when training ends: give one of them*' train --solver=s --epochs=3 --max-iter=5
+refuses '*--epochs says when training ends: not with --max-iter*' train --solver=s --epochs=3 --max-iter=5
 refuses "*unknown option --np: the number of ranks is the launcher's: mpirun -np N*" train -np 4
 refuses '*unknown option --model: --solver=FILE: the solver names the net*' train --model=net.prototxt
 refuses '*--solver= names no file: --solver=FILE*' train --solver=
