@@ -56,8 +56,8 @@ late and lost ranks, NaN, damaged records|N|1134|src/train/{data_notices,monitor
 shares of the batch by speed|N|543|src/train/balance.*
 cores|N|385|src/train/cores.*
 doctor, device_query|c|1289|src/commands/{command_doctor,command_device_query,doctor*}.*
-options, help, suggestions|N|1656|src/commands/{foreign_options,options*,output_guard}.* src/util/{choice,option,suggest,units}.*
-train, main|H|1200|src/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
+options, help, suggestions|N|1680|src/commands/{foreign_options,options*,output_guard}.* src/util/{choice,option,suggest,units}.*
+train, main|H|1150|src/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
 test, time, classify, extract, summary|N|2457|src/commands/{command_classify,command_extract,command_summary,command_test,command_time,data_pace,model}.*
 util, the rest|H|3547|src/util/{alloc,build_info,clock,error,file,file_kind,finite,h5,json,log,machine,median,owner,path,progress,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
 '
