@@ -27,7 +27,7 @@ a new order in each epoch, reading ahead|N|258|src/input/{ahead,shuffle}.*
 augmentation|c|231|src/input/augment.*
 LMDB and LevelDB readers|N|780|src/input/format/kv*.*
 JPEG, PNG, WebP, Datum|N|1282|src/input/format/{datum,exif,image,image_internal,jpeg,png,webp}.*
-convert, mean: making data|c|1699|src/convert/* src/commands/command_{convert,convert_images,mean}.c
+convert, mean: making data|c|1698|src/convert/* src/commands/command_{convert,convert_images,mean}.c
 wire|H|2273|src/wire/*
 plan: groups, chunks, schemes, costs|H|2683|src/plan/{chunks,comm,cost,deal,for_schemes,plan,plan_internal,rails,scheme,tree}.*
 probe, cluster file|H|963|src/plan/{cluster_file,probe,probe_serve}.*
@@ -36,27 +36,27 @@ sync: life, homes, gathering, ps, allreduce|H|5634|src/sync/{allreduce,alone,buc
 sufficient factors|H|750|src/sync/{factors,sfb}.*
 low rank|H|593|src/sync/{basis,lowrank}.*
 Project Adam, one bit, LARS|H|384|src/sync/{adam,onebit,lars}.*
-exchange: ranks to a running sync|H|1544|src/exchange/*
-forecast, plan|H|2198|src/forecast/* src/commands/{command_plan,plan_json,plan_print}.*
+exchange: ranks to a running sync|H|1527|src/exchange/*
+forecast, plan|H|2196|src/forecast/* src/commands/{command_plan,plan_json,plan_print}.*
 libposeidon|H|1298|src/library/{library,option_string,poseidon,start,state}.*
 libposeidon: tensors on GPUs|H|297|src/library/place.* src/engine/module.*
 snapshots in Caffe'"'"'s two forms|H|2901|src/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
 kept snapshots, the run and its lock|N|2430|src/snapshot/{snapshot_writer,kept_list,prefix_lock,run_file}.* src/train/run*.*
 weights in Caffe'"'"'s other form|N|276|src/snapshot/weights.* src/commands/command_convert_weights.c
-report|N|2059|src/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/train/result.c
+report|N|2058|src/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/train/result.c
 CSV, TensorBoard|c|470|src/report/curves.* src/train/metrics.c
 trace, timeline|c|1047|src/trace/* src/timeline/*
-trainer|H|4275|src/train/{compute,course,display,job,loop,net_exchange,nets,output,parts,place_updates,policy,rates,scores,start_log,test,timing,trainer}.*
+trainer|H|4264|src/train/{compute,course,display,job,loop,net_exchange,nets,output,parts,place_updates,policy,rates,scores,start_log,test,timing,trainer}.*
 moving average of the weights|N|204|src/train/average.*
 dry run, made-up data|c|502|src/train/{dry_run,fake_data}.*
-agreement of ranks|N|1235|src/train/agree_*.* src/util/{agree,agreement,handshake,launcher,ranks}.*
+agreement of ranks|N|1232|src/train/agree_*.* src/util/{agree,agreement,handshake,launcher,ranks}.*
 signals, deadlines|N|296|src/train/{signals,deadline}.*
 late and lost ranks, NaN, damaged records|N|1144|src/train/{data_notices,monitor,numeric_checks,stragglers}.* src/util/watchdog.*
 shares of the batch by speed|N|460|src/train/balance.*
 cores|N|385|src/train/cores.*
 doctor, device_query|c|1268|src/commands/{command_doctor,command_device_query,doctor*}.*
-options, help, suggestions|N|1620|src/commands/{foreign_options,options*,output_guard}.* src/util/{choice,option,suggest,units}.*
-train, main|H|1115|src/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
+options, help, suggestions|N|1679|src/commands/{foreign_options,options*,output_guard}.* src/util/{choice,option,suggest,units}.*
+train, main|H|1041|src/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
 test, time, classify, extract, summary|N|2375|src/commands/{command_classify,command_extract,command_summary,command_test,command_time,data_pace,model}.*
 util, the rest|H|3825|src/util/{alloc,build_info,clock,error,file,file_kind,finite,h5,json,log,machine,median,owner,path,progress,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
 '

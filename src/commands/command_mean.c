@@ -25,7 +25,8 @@ static int arguments_parse(struct averaging *a, int argc, char **argv)
     const struct option options[] = {
         {"force-color", OPTION_FLAG, &a->force_color, NULL,
          "decode encoded images to three channels"},
-        {"force-gray", OPTION_FLAG, &a->force_gray, NULL, "decode encoded images to one channel"},
+        {"force-gray", OPTION_FLAG, &a->force_gray, NULL, "decode encoded images to one channel",
+         .not_with = "force-color", .why = "decodes to another number of channels"},
         {"threads", OPTION_THREADS, &a->threads, "N", "threads that decode (the number of cores)"},
         {"force", OPTION_FLAG, &a->force, NULL, "replace DST if it exists"},
         {"json", OPTION_FLAG, &a->json, NULL, "the result as JSON"},
@@ -47,8 +48,6 @@ static int arguments_parse(struct averaging *a, int argc, char **argv)
 
     if (status)
         return status;
-    if (a->force_color && a->force_gray)
-        return error_set("both --force-color and --force-gray; expected one of them");
     a->path = argv[1];
     a->outputs.mean = nwords > 1 ? argv[2] : NULL;
     return 0;

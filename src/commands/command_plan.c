@@ -138,7 +138,8 @@ static void add_communication(struct plan_request *r, struct option_rows *rows)
         {.kind = OPTION_GROUP, .help = "communication"},
         {"comm", OPTION_CALL, o, "HOW", r->comm_help, .parse = parse_comm},
         {"sync-bn", OPTION_FLAG, &r->sync_bn, NULL,
-         "BatchNorm adds up its statistics over all ranks, as train --sync-bn does"},
+         "BatchNorm adds up its statistics over all ranks, as train --sync-bn does",
+         .not_with = "comm=none", .why = "adds up the statistics of all ranks in every pass"},
     };
     const struct option tuning[] = {
         {"dilate", OPTION_COUNT, &o->exchange.dilate, "K",
@@ -261,9 +262,6 @@ static int check(const struct plan_request *r)
         return error_set("--hierarchy=%d: expected auto or off; --ranks-per-node says how many "
                          "ranks a node has",
                          o->exchange.hierarchy);
-    if (r->sync_bn && o->exchange.comm.policy == COMM_NONE)
-        return error_set("--sync-bn adds up the statistics of all ranks in every pass: not with "
-                         "--comm=none");
     if (o->intervals > MOST_INTERVALS)
         return error_set("--tune=intervals expects a number from 1 to %d, found %d", MOST_INTERVALS,
                          o->intervals);

@@ -143,6 +143,7 @@ int command_train(int argc, char **argv)
     if (!status)
         status = signals_catch(options->signals);
     if (!command_start(&argc, &argv, &status, &request.alike, &watch)) {
+        strbuf_free(&request.run);
         free(profile);
         return status;
     }
@@ -168,6 +169,7 @@ int command_train(int argc, char **argv)
         ending = trainer_exit_status(trainer);
     if (!in_flight) {
         trainer_destroy(trainer);
+        strbuf_free(&request.run);
         free(profile);
     }
     return command_end_mpi("train", status, in_flight) ? 1 : ending;

@@ -8,7 +8,9 @@
 #include "util/path.h"
 #include "util/suggest.h"
 #include "util/error.h"
+#include "util/units.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -72,6 +74,15 @@ static int find_row(const struct command_line *line, const char *name, bool *off
     return -1;
 }
 
+/* Returns the row's name, as "batch" or "tune=chunk". */
+static struct units_text name_of(const struct option *o)
+{
+    struct units_text name;
+
+    snprintf(name.text, sizeof name.text, "%s%s", o->flags & OPTION_TUNE ? "tune=" : "", o->name);
+    return name;
+}
+
 /* The nearest of the rows that are listed, or of those with OPTION_TUNE; NULL: none is near. */
 static const struct option *nearest_row(const struct command_line *line, const char *name,
                                         unsigned tune)
@@ -93,8 +104,8 @@ static int unknown(const struct command_line *line, const char *name)
     if (foreign_option_find(line->command, name, text, sizeof text))
         return error_set("unknown option --%s: %s", name, text);
     if (near)
-        return error_set("unknown option --%s; did you mean --%s%s? (poseidon %s --help lists all)",
-                         name, near->flags & OPTION_TUNE ? "tune=" : "", near->name, line->command);
+        return error_set("unknown option --%s; did you mean --%s? (poseidon %s --help lists all)",
+                         name, name_of(near).text, line->command);
     return error_set("unknown option --%s (poseidon %s --help lists all)", name, line->command);
 }
 
@@ -218,23 +229,36 @@ static void put_items(const struct option_list *list, const char *name, struct s
     strbuf_free(&items);
 }
 
-/* What every option was given, as it stands on the command line. */
+/* Whether the user gave the option a value that changes something. */
+static bool is_given(const struct parsing *p, int row)
+{
+    const char *given = p->given[row], *usual = p->line->options[row].default_words;
+
+    return given && strcmp(given, "false") && !(usual && suggest_lists(usual, given));
+}
+
+/* What every option was given, as it stands on the command line; those of the run a second time. */
 static void put_alike(const struct parsing *p, bool help)
 {
     struct strbuf *alike = p->line->alike;
+    enum option_run heading = OPTION_UNSAID;
     char name[64];
 
     agreement_put(alike, "--help", help ? "given" : "not given");
     for (int i = 0; i < p->line->noptions && !help; i++) {
         const struct option *o = &p->line->options[i];
 
+        heading = o->kind == OPTION_GROUP ? o->run : heading;
+        assert(!p->line->run || o->kind == OPTION_GROUP || o->run || heading);
         if (o->flags & OPTION_OWN || o->kind == OPTION_GROUP || o->kind == OPTION_TUNING)
             continue;
-        snprintf(name, sizeof name, "--%s%s", o->flags & OPTION_TUNE ? "tune=" : "", o->name);
+        snprintf(name, sizeof name, "--%s", name_of(o).text);
         if (o->kind == OPTION_LIST)
             put_items(o->target, name, alike);
         else
             agreement_put(alike, name, "%s", p->given[i] ? p->given[i] : "not given");
+        if (o->run == OPTION_OF_RUN && is_given(p, i))
+            agreement_put(p->line->run, name, "%s", o->kind == OPTION_FLAG ? "yes" : p->given[i]);
     }
 }
 
@@ -274,6 +298,26 @@ static int check_given(const struct parsing *p, int nwords)
                                  : error_set("%s", line->expected);
 }
 
+/* Fails where one of the given options does not go with another. */
+static int check_pairs(const struct parsing *p)
+{
+    char pair[64];
+
+    for (int i = 0; i < p->line->noptions; i++)
+        for (int k = 0; k < p->line->noptions; k++) {
+            const struct option *o = &p->line->options[i], *other = &p->line->options[k];
+
+            if (!o->not_with || !is_given(p, i) || !is_given(p, k))
+                continue;
+            bool always = suggest_lists(o->not_with, other->name);
+            snprintf(pair, sizeof pair, "%s=%s", other->name, p->given[k]);
+            if (always || suggest_lists(o->not_with, pair))
+                return error_set("--%s %s: not with --%s", name_of(o).text, o->why,
+                                 always ? name_of(other).text : pair);
+        }
+    return 0;
+}
+
 /* What the engine that computes does not use. */
 static int check_engine(const struct parsing *p)
 {
@@ -284,15 +328,13 @@ static int check_engine(const struct parsing *p)
         return error_set("--engine=%s computes nothing: 'poseidon train' alone takes it", engine);
     for (int i = 0; i < p->line->noptions; i++) {
         const struct option *o = &p->line->options[i];
-        const char *given = p->given[i], *tune = o->flags & OPTION_TUNE ? "tune=" : "";
 
-        if (!given || !o->engines || suggest_lists(o->engines, engine) || !strcmp(given, "false") ||
-            (o->default_words && suggest_lists(o->default_words, given)))
+        if (!o->engines || suggest_lists(o->engines, engine) || !is_given(p, i))
             continue;
-        return blank ? error_set("--engine=%s computes nothing and trains nothing: --%s%s does not "
+        return blank ? error_set("--engine=%s computes nothing and trains nothing: --%s does not "
                                  "apply",
-                                 engine, tune, o->name)
-                     : error_set("--%s%s is for --engine=%s alone; the engine is %s", tune, o->name,
+                                 engine, name_of(o).text)
+                     : error_set("--%s is for --engine=%s alone; the engine is %s", name_of(o).text,
                                  o->engines, engine);
     }
     return 0;
@@ -323,7 +365,7 @@ int options_parse(const struct command_line *own, int argc, char **argv, int *nw
         *nwords = words;
     if (status)
         return status;
-    return error_status(check_given(&parsing, words) ||
+    return error_status(check_given(&parsing, words) || check_pairs(&parsing) ||
                         (line.engine && (options_settle_engine(*line.gpus, line.engine) ||
                                          check_engine(&parsing))));
 }

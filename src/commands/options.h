@@ -34,6 +34,7 @@ struct command_line {
     const char *expected;        /* the message if there are fewer words */
     struct strbuf *alike; /* for agree_alike: the options that all ranks must have alike; NULL:
                              the command has one rank */
+    struct strbuf *run;   /* beside alike: the given options of OPTION_OF_RUN; NULL: none is */
 };
 
 /* A command line's table, from an array of rows. */

@@ -50,20 +50,23 @@ void options_add_engine(struct option_rows *rows, struct engine_options *to)
         {"math", OPTION_CHOICE, &to->math, "TYPE",
          "products of fp32, bf16 (cpu: where it has AMX or AVX512_BF16) or tf32 (cuda); auto "
          "(default): cuda: tf32 on A100 and later; else fp32",
-         engine_math_words, .engines = "cpu cuda", .default_words = "auto fp32"},
+         engine_math_words, .engines = "cpu cuda", .default_words = "auto fp32",
+         .run = OPTION_OF_JOB},
         {"deterministic", OPTION_FLAG, &to->deterministic, NULL, "cuda: the same bits at every run",
-         .engines = "cuda cpu", .flags = OPTION_TUNE}, /* the CPU always does so */
+         .engines = "cuda cpu", .flags = OPTION_TUNE,
+         .run = OPTION_FREE}, /* the CPU always does so */
         {"convolution", OPTION_CHOICE, &to->convolution, "HOW",
          "cpu: auto (default: Winograd if it is faster), direct, winograd",
-         engine_convolution_words, .engines = "cpu", .default_words = "auto", .flags = OPTION_TUNE},
+         engine_convolution_words, .engines = "cpu", .default_words = "auto", .flags = OPTION_TUNE,
+         .run = OPTION_FREE},
         {"no-fusion", OPTION_FLAG, &to->no_fusion, NULL, "do not fuse layers into one pass",
-         .engines = "cpu cuda", .flags = OPTION_TUNE},
+         .engines = "cpu cuda", .flags = OPTION_TUNE, .run = OPTION_FREE},
         {"no-graphs", OPTION_FLAG, &to->no_graphs, NULL,
          "cuda: launch every kernel separately, without CUDA graphs", .engines = "cuda",
-         .flags = OPTION_TUNE},
+         .flags = OPTION_TUNE, .run = OPTION_FREE},
         {"workspace", OPTION_BYTES, &to->workspace, "SIZE",
          "cuda: temporary memory of one convolution (default 1g)", .engines = "cuda",
-         .flags = OPTION_TUNE},
+         .flags = OPTION_TUNE, .run = OPTION_FREE},
     };
 
     options_add(rows, more, (int)(sizeof more / sizeof *more));

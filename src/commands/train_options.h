@@ -12,6 +12,7 @@ struct train_request {
     struct option_list settings;    /* --set */
     struct option_list curves;      /* --curves */
     struct strbuf alike; /* what all ranks must have been given, for command_start. Owned */
+    struct strbuf run;   /* the options that all starts of the run must have alike. Owned */
     const char *gpu, *rank_log, *fake_data, *reproducible; /* NULL: not given */
     char trace[PATH_MAX];                                  /* the file of --trace */
     bool force;

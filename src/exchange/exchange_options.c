@@ -68,6 +68,8 @@ static int parse_hierarchy(const char *option, const char *text, void *target)
 
 /* ---- rows ---- */
 
+#define SENDS "is about what ranks send"
+
 enum { TRAIN = 1 << EXCHANGE_TRAIN, PLAN = 1 << EXCHANGE_PLAN, LIBRARY = 1 << EXCHANGE_LIBRARY };
 
 void exchange_add_rows(struct option_rows *rows, struct exchange_options *o, const char *comm_help)
@@ -88,16 +90,19 @@ void exchange_add_rows(struct option_rows *rows, struct exchange_options *o, con
          {"overlap", OPTION_CHOICE, &o->overlap, "HOW",
           "overlap traffic with both passes (wfbp, default), with backward alone (backward), or "
           "not at all (none)",
-          cost_overlap_words, .flags = OPTION_TUNE}},
+          cost_overlap_words, .default_words = "wfbp", .not_with = "comm=none", .why = SENDS,
+          .flags = OPTION_TUNE}},
         {TRAIN | PLAN | LIBRARY,
          {"wire", OPTION_CHOICE, &o->wire, "FORMAT",
           "send gradients as fp32 (default) or bf16, half the bytes: a gradient's rounding error "
           "is added to the next gradient, that of sufficient factors is lost; factors of low rank "
           "stay fp32",
-          wire_words, .flags = OPTION_TUNE}},
+          wire_words, .default_words = "fp32", .not_with = "comm=none", .why = SENDS,
+          .flags = OPTION_TUNE}},
         {TRAIN | PLAN,
          {"servers", OPTION_INT, &o->servers, "K",
-          "K dedicated server ranks, the last ones (default: all ranks serve)"}},
+          "K dedicated server ranks, the last ones (default: all ranks serve)",
+          .default_words = "0"}},
         {TRAIN | PLAN | LIBRARY,
          {"hierarchy", OPTION_CALL, o, "HOW[,L]",
           "ranks of a node add up gradients in shared memory, or by NCCL, and their leader "
@@ -108,7 +113,7 @@ void exchange_add_rows(struct option_rows *rows, struct exchange_options *o, con
         {TRAIN | PLAN | LIBRARY,
          {"order", OPTION_CALL, &o->fifo, "ORDER",
           "send order: urgency (default: what forward needs first) or fifo", .parse = parse_order,
-          .flags = OPTION_TUNE}},
+          .default_words = "urgency", .not_with = "comm=none", .why = SENDS, .flags = OPTION_TUNE}},
         {TRAIN | PLAN | LIBRARY,
          {"window", OPTION_BYTES, &o->sizes.window, "SIZE",
           "limit on bytes in flight, 1/8 of it for each rank; other messages wait in order of "
@@ -126,15 +131,16 @@ void exchange_add_rows(struct option_rows *rows, struct exchange_options *o, con
           .flags = OPTION_TUNE}},
         {TRAIN | LIBRARY,
          {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE",
-          "--comm=auto: keep the measured figures of this cluster in FILE", .flags = OPTION_TUNE}},
+          "--comm=auto: keep the measured figures of this cluster in FILE", .not_with = "comm=none",
+          .why = SENDS, .flags = OPTION_TUNE}},
         {TRAIN | LIBRARY,
          {"bandwidth-mbps", OPTION_REAL, &o->mbps, "X",
           "send no more than X Mbit/s per rank (shared clusters); auto chooses schemes for that",
-          .flags = OPTION_OWN | OPTION_TUNE}},
+          .not_with = "comm=none", .why = SENDS, .flags = OPTION_OWN | OPTION_TUNE}},
         {TRAIN,
          {"measure", OPTION_FLAG, &o->measure, NULL,
           "--comm=auto: measure the cluster and choose schemes again, ignoring kept figures",
-          .flags = OPTION_TUNE}},
+          .not_with = "comm=none", .why = SENDS, .flags = OPTION_TUNE}},
         {TRAIN | LIBRARY,
          {"lowrank-warmup", OPTION_INT, &o->lowrank_warmup, "N",
           "low rank: iterations at the start in which gradients travel whole (default 10, or "
@@ -145,10 +151,12 @@ void exchange_add_rows(struct option_rows *rows, struct exchange_options *o, con
           "end an iteration without the gradients of the K slowest workers: the average is over "
           "the others, and late ones continue from the newest parameters (--comm=ps; default: "
           "wait for all)",
+          .not_with = "staleness", .why = "goes on without the slowest workers",
           .flags = OPTION_TUNE}},
         {TRAIN,
          {"staleness", OPTION_INT, &o->staleness, "S",
           "--comm=ps: a worker may run S iterations ahead of the slowest (default 0)",
+          .default_words = "0", .not_with = "lossy wire", .why = "sends exact gradients",
           .flags = OPTION_TUNE}},
     };
 
@@ -195,56 +203,31 @@ static int check_lossy(const struct exchange_options *o, const char *comm)
     return 0;
 }
 
-static int check_staleness(const struct exchange_options *o)
+/* Checks the options by which workers go on without each other. */
+static int check_apart(const struct exchange_options *o)
 {
+    int apart = o->drop > 0 ? o->drop : o->staleness;
+
     if (o->staleness > 64)
         return error_set("--tune=staleness=%d is out of range: 0 to 64", o->staleness);
-    if (o->staleness > 0 && !is_ps(o))
-        return error_set(
-            "--tune=staleness=%d needs --comm=ps: the other schemes keep all workers in step",
-            o->staleness);
-    if (o->staleness > 0 && (o->wire != WIRE_FP32 || o->lossy.n > 0))
-        return error_set("--tune=staleness=%d and %s cannot be combined", o->staleness,
-                         o->lossy.n > 0 ? "--lossy" : "gradients in bf16");
-    return 0;
-}
-
-static int check_drop(const struct exchange_options *o)
-{
-    if (o->drop == 0)
-        return 0;
-    if (!is_ps(o))
-        return error_set(
-            "--tune=drop-stragglers=%d needs --comm=ps: with the other schemes every worker "
-            "needs something of all others",
-            o->drop);
-    if (o->staleness > 0)
-        return error_set("--tune=drop-stragglers=%d and --tune=staleness=%d are two ways to go on "
-                         "without the slowest: give one of them",
-                         o->drop, o->staleness);
-    if (o->lossy.n > 0)
-        return error_set("--tune=drop-stragglers=%d needs --comm=ps, and --lossy=%s says what "
-                         "--comm=auto may choose from: give one of them",
-                         o->drop, o->lossy.text);
-    return 0;
-}
-
-/* A named scheme has nothing to choose: all gradients travel as bf16. */
-static void settle_bf16(struct exchange_options *o)
-{
-    bool named = o->comm.policy == COMM_SCHEME || o->comm.policy == COMM_PAPER;
-
-    if (!named || o->lossy.n != 1 || o->lossy.way[0].scheme)
-        return;
-    o->wire = WIRE_BF16;
-    o->lossy.n = 0;
+    return apart == 0 || is_ps(o)
+               ? 0
+               : error_set(
+                     "--tune=%s=%d needs --comm=ps: with the other schemes every worker needs "
+                     "something of all others",
+                     o->drop > 0 ? "drop-stragglers" : "staleness", apart);
 }
 
 int exchange_settle(struct exchange_options *o, const char *comm)
 {
-    settle_bf16(o);
+    bool chosen = o->comm.policy == COMM_AUTO || o->comm.policy == COMM_NONE;
+
+    if (!chosen && o->lossy.n == 1 && !o->lossy.way[0].scheme) { /* bf16 alone, of all gradients */
+        o->wire = WIRE_BF16;
+        o->lossy.n = 0;
+    }
     if (o->sizes.chunk < sizeof(float))
         return error_set("%s=%zu: a chunk holds at least one parameter, %zu bytes",
                          exchange_word(o, "--tune=chunk"), o->sizes.chunk, sizeof(float));
-    return error_status(check_staleness(o) || check_drop(o) || check_lossy(o, comm));
+    return error_status(check_apart(o) || check_lossy(o, comm));
 }

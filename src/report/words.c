@@ -72,8 +72,7 @@ static void advise_balance(const struct figures *figures, double stall, double t
             units_seconds(transfers).text);
     else
         ADD(out,
-            "training waits %s, for transfers or for ranks that finish later (--tune=log=FILE "
-            "shows "
+            "training waits %s, for transfers or for ranks that finish later (--tune=log shows "
             "which); ",
             units_seconds(stall).text);
     ADD(out,

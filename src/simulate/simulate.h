@@ -5,16 +5,16 @@
  * threads; the same input gives the same bits.
  *
  * What is played: each worker computes layer by layer, forward waits for parameters and backward
- * posts gradients as --tune=overlap says. A message leaves through its node's link, which all ranks
- * of the node share and which serves in the order of arrival, costs its sender message_seconds,
- * comes a latency later to the receiver's link, which is taken for its bytes in the order of
- * arrival, and leaves the window when its last byte has arrived. Links carry both directions at
- * once. Ranks of one node exchange at local_Bps and without latency. A rank's wire thread moves
- * what is sent and received where that is limited, adds gradients up and updates, one after
- * another. What travels may have to be copied from a device's memory first and back to it at last,
- * either way by an engine of its own. Nodes may be joined by leaf switches whose ways up are
- * narrower than what hangs on them, and workers may be unequally fast, in every iteration anew or
- * for good, with unlike shares of the batch.
+ * posts gradients as "overlap" says. A message leaves through its node's link, which all ranks of
+ * the node share and which serves in the order of arrival, costs its sender message_seconds, comes
+ * a latency later to the receiver's link, which is taken for its bytes in the order of arrival, and
+ * leaves the window when its last byte has arrived. Links carry both directions at once. Ranks of
+ * one node exchange at local_Bps and without latency. A rank's wire thread moves what is sent and
+ * received where that is limited, adds gradients up and updates, one after another. What travels
+ * may have to be copied from a device's memory first and back to it at last, either way by an
+ * engine of its own. Nodes may be joined by leaf switches whose ways up are narrower than what
+ * hangs on them, and workers may be unequally fast, in every iteration anew or for good, with
+ * unlike shares of the batch.
  *
  * What is approximated:
  * - Switches have room for all that waits for a link.

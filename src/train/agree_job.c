@@ -154,10 +154,7 @@ int agree_job_describe(const struct job *job, const struct net *net, struct strb
         agreement_put(about, "max_iter", "%d", job->max_iter);
     if (job->options->reproducible)
         agreement_put(about, "--reproducible", "%d", job->batch);
-    if (job->options->shuffle)
-        agreement_put(about, "--shuffle", "yes");
-    if (job->options->sync_bn)
-        agreement_put(about, "--sync-bn", "yes");
+    strbuf_puts(about, job->options->of_run);
     if (job->options->computing.math == MATH_BF16) /* of the others each engine has its own */
         agreement_put(about, "--math", "bf16");
     if (job->policy.type == POLICY_PLATEAU)

@@ -3,8 +3,8 @@
  * About twice a second the ranks sum up what has come, between two iterations that all of them
  * know: rank 0 says with each answer how many iterations later the next question stands. The answer
  * is read so many iterations after the question that every rank has passed it anyway, so nobody
- * waits. With --tune=drop-stragglers ranks may be apart: it is read when the next question is due,
- * and who is late by less holds nobody up. */
+ * waits. With "drop-stragglers" ranks may be apart: it is read when the next question is due, and
+ * who is late by less holds nobody up. */
 #include "train/monitor.h"
 
 #include "util/clock.h"

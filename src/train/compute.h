@@ -74,8 +74,8 @@ int compute_open_shares(struct compute *compute, const struct job *job, const st
 /* net_forward of the net to train; share: which one of this worker's shares it is a pass of. Where
  * the data decide what a loss is divided by, the workers tell each other before backward begins: a
  * sum of one number a loss, which nets without such a loss do not pay for. With --staleness and
- * --tune=drop-stragglers nobody is to wait for all others, and each divides by its own; so does a
- * grain. Collective over the workers where they share losses. */
+ * drop-stragglers nobody is to wait for all others, and each divides by its own; so does a grain.
+ * Collective over the workers where they share losses. */
 int compute_forward(struct compute *compute, const struct job *job, struct sync *sync,
                     const struct run *run, const struct net_hooks *hooks, int share, double *loss);
 

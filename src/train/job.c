@@ -37,8 +37,6 @@ int job_open(struct job *job, MPI_Comm world, const struct trainer_options *o, s
             "(mpirun -np N) or drop fewer",
             o->exchange.drop, units_count(job->nworkers, "worker").text);
     job->blank = engine_is_blank(o->engine);
-    if (o->batch > 0 && o->global_batch > 0)
-        return error_set("--batch is per rank and --global-batch over all ranks: give one of them");
     return 0;
 }
 

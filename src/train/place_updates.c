@@ -36,10 +36,6 @@ static int decide(const struct net_exchange *mine, const struct exchange *exchan
     struct cost_cluster cluster;
 
     *remotely = false;
-    if (job->options->ps_update == PS_UPDATE_DEVICE && job_apart(job))
-        return error_set("--tune=ps-update=device does not go with %s: a server whose worker lags "
-                         "behind has parameters of its own, on the host",
-                         job_apart(job));
     if (!job->worker || job->options->ps_update == PS_UPDATE_HOST || job->solver->local_lr_auto)
         return 0;
     if (!engine->i->own_memory) {

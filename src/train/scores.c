@@ -105,10 +105,6 @@ int scores_open(struct scores *scores, const struct job *job, const struct net *
         status = error_set("--keep-best%s%s needs a test net, test_interval and snapshots with a "
                            "snapshot_prefix in the solver",
                            *given ? "=" : "", given);
-    else if (given && job->options->exchange.servers > 0)
-        status = error_set("--keep-best is decided by the workers' test scores: not with "
-                           "--servers=%d",
-                           job->options->exchange.servers);
     else if (given && scores->output < 0)
         status = error_set("--keep-best%s%s: the test net has no %s of one number; it has %s",
                            *given ? "=" : "", given, *given ? "such output" : "accuracy",

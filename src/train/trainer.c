@@ -130,9 +130,6 @@ static int read_state(struct trainer *t)
 
     if (t->job.rank != 0 || t->job.blank)
         return 0;
-    if (o->snapshot && o->weights)
-        return error_set("--snapshot and --weights: give a snapshot to resume training or "
-                         "weights to finetune but not both");
     if (o->resume || o->snapshot) {
         if (ALLOC(t->setup->history, elems + 1, "history"))
             return -1;

@@ -78,7 +78,9 @@ struct trainer_options {
     const char *tensorboard;         /* folder for the same as TensorBoard's event files */
     const char *summary;             /* path of the JSON summary to write at the end */
     bool json;                       /* the summary, and nothing else, on standard output */
-    bool dry_run; /* nothing is to be trained: trainer_dry_run follows, not trainer_run */
+    const char *of_run; /* the given options that all starts of the run must have alike, as lines of
+                           util/agreement.h */
+    bool dry_run;       /* nothing is to be trained: trainer_dry_run follows, not trainer_run */
 };
 
 /* The words of an option, by enum ps_update ("auto", "host", "device"); ended by NULL, as

@@ -33,6 +33,15 @@ enum option_flag {
                          OPTION_TUNE: taken without --tune, too */
 };
 
+/* Whether an option decides which parameters a run ends with. Rows without a word of it have their
+ * heading's. */
+enum option_run {
+    OPTION_UNSAID,
+    OPTION_FREE,   /* each start of a run may have another value */
+    OPTION_OF_RUN, /* all starts of a run have the same text */
+    OPTION_OF_JOB, /* agree_job_describe compares what the job makes of the value */
+};
+
 enum { OPTIONS_INDENT = 29 }; /* columns before an option's words in --help */
 
 enum { OPTIONS_ITEMS = 64 }; /* times that a user may give an OPTION_LIST */
@@ -58,8 +67,12 @@ struct option {
     const char *need;    /* it must be given: what a message says behind "Need " where it is not */
     const char *engines; /* those that use it, with blanks between them; NULL: all. It is refused
                             where another one computes, */
-    const char *default_words; /* but for these values, which change nothing there; or NULL */
+    const char *default_words; /* but for these values, which change nothing; or NULL */
+    const char *not_with;      /* options that this one does not go with, as "batch comm=none"; the
+                                  second      with that value alone. NULL: none */
+    const char *why;           /* the reason, behind the option's name */
     unsigned flags;            /* of enum option_flag */
+    enum option_run run;       /* in tables of command_line.run */
 };
 
 /* A table that is made of several parts. */

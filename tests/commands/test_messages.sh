@@ -81,7 +81,7 @@ for word in onnx export; do
     refuses "poseidon: unknown command '$word'; tools/to_onnx.py writes a net with its weights as ONNX*" $word --model=net.prototxt
 done
 refuses "*unknown command 'resume'; 'poseidon train --resume'*" resume
-refuses '*--epochs=3 and --max-iter=5 both say when training ends: give one of them*' train --solver=s --epochs=3 --max-iter=5
+refuses '*--epochs says when training ends: not with --max-iter*' train --solver=s --epochs=3 --max-iter=5
 refuses "*unknown option --np: the number of ranks is the launcher's: mpirun -np N*" train -np 4
 refuses '*unknown option --model: --solver=FILE: the solver names the net*' train --model=net.prototxt
 refuses '*--solver= names no file: --solver=FILE*' train --solver=

@@ -96,7 +96,7 @@ refuses "*unexpected word 'mine'*" train --solver=solver.prototxt --resume mine
 # options of other commands that do not go together
 refuses '*--gpu=0 trains on GPUs, and --engine=cpu does not; give one of them*' time --model=net.prototxt --gpu=0 --engine=cpu
 refuses '*--gpu=0 trains on GPUs, and --engine=cpu does not*' test --model=net.prototxt --weights=w --engine=cpu --gpu=0
-refuses '*both --force-color and --force-gray*' mean x.h5 --force-color --force-gray
+refuses '*--force-gray decodes to another number of channels: not with --force-color*' mean x.h5 --force-color --force-gray
 refuses '*--encode-type has no effect without --encoded*' convert images . x_lmdb --encode-type=jpg
 refuses '*--encoded is for LMDB*' convert images . x.h5 --encoded
 refuses '*--gzip=3: expected 0 to 9, and HDF5*' convert images . x_lmdb --gzip=3

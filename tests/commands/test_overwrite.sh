@@ -45,7 +45,7 @@ refuses_to_replace out.h5 extract --model=net.prototxt --weights=s_iter_1.caffem
 # what the run reads is not replaced even with --force
 refuses '*net.prototxt is one of the inputs; expected another file to write*' upgrade net.prototxt ./net.prototxt --force
 refuses '*net.prototxt is one of the inputs*' time --model=net.prototxt --iterations=1 --profile=net.prototxt --force
-for option in summary trace log; do
+for option in summary trace tune=log; do
     refuses '*solver.prototxt is one of the inputs*' train --solver=solver.prototxt --$option=solver.prototxt --force
     refuses '*net.prototxt is one of the inputs*' train --solver=solver.prototxt --$option=net.prototxt --force
     refuses '*s_iter_1.caffemodel is one of the inputs*' train --solver=solver.prototxt \

@@ -58,6 +58,6 @@ refused() { # PATTERN PROGRAM ARGUMENTS...
 }
 refused '--tune=ps-update=gpu: expected auto, host or device' "$emulated" train --tune=ps-update=gpu
 refused "--tune=ps-update=device: the engine 'cpu' computes in the host's memory" "$emulated" train --tune=ps-update=device
-refused '--tune=ps-update=device does not go with --tune=staleness' "$emulated" train --engine=cuda --tune=share-gpu \
+refused '--tune=ps-update updates parameters that all workers share: not with --tune=staleness' "$emulated" train --engine=cuda --tune=share-gpu \
     --tune=ps-update=device --tune=staleness=2
 finish

@@ -15,7 +15,7 @@ make_solver solver.prototxt 'max_iter: 2'
 refuses() {
     text=$1
     shift
-    train 2 no.log --solver=solver.prototxt --batch=4 "$@" && fail "taken: $*"
+    train 2 no.log --solver=solver.prototxt "$@" && fail "taken: $*"
     [ "$(grep -c '^poseidon train: ' no.log)" = 1 ] && grep -q "^poseidon train: .*$text" no.log || { fail "$*"; tail -n 3 no.log; }
 }
 refuses 'not with --math=bf16' --math=bf16 --reproducible --global-batch=8

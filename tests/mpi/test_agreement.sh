@@ -106,6 +106,7 @@ alone() {
 }
 "$POSEIDON" train --help | sed -n 's/^  --\([a-z0-9-]*\)\(\[*=*\).*/\1 \2/p' >listed
 "$POSEIDON" help tuning | sed -n '/^the same for plan/q; s/^  \([a-z][a-z-]*\)\(=*\).*/tune=\1 \2/p' >>listed
+echo "gpu =" >>listed # Caffe's word
 [ "$(wc -l <listed)" -gt 60 ] || fail "--help lists $(wc -l <listed) options"
 under_way=0
 while read -r name value; do

@@ -84,6 +84,6 @@ refuse() { # TEXT OPTION...
     grep -q -e "$text" run.log || { fail "$*: '$text' is not said"; tail -n 2 run.log; }
 }
 refuse "keep-best=accurate: the test net has no such output of one number; it has accuracy, loss" --keep-best=accurate
-refuse "keep-best is decided by the workers' test scores: not with --servers=1" --keep-best=loss --servers=1
+refuse "keep-best is decided by the workers' test scores: not with --servers" --keep-best=loss --servers=1
 refuse 'keep-best=loss needs a test net, test_interval and snapshots' --keep-best=loss --set snapshot=0 --set snapshot_after_train=false
 finish

@@ -264,7 +264,7 @@ dry 2 1 'no folder' --snapshot-prefix=nowhere/s
 refuses "Cannot write to snapshot prefix 'nowhere/s'"
 for given in --summary=- --summary=s.json --trace=t.json --tune=log=l.jsonl --curves=c.csv --curves=events '--tune=rank-log=r'; do
     dry 1 1 "$given" "$given"
-    refuses "--dry-run trains nothing: there is nothing for ${given%=*}\$"
+    refuses "--dry-run trains nothing: not with ${given%=*}\$"
 done
 for left in s.json t.json l.jsonl c.csv events r.0.log; do
     [ ! -e $left ] || fail "a dry run wrote $left"

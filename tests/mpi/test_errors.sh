@@ -79,12 +79,12 @@ refused_net 'no HDF5 at all' 'fashion.*text.h5.*HDF5' "s|source: .*train.h5|sour
 refused 'more servers than ranks' '--servers=5 leaves no worker: 4 ranks' --solver=solver.prototxt --servers=5
 refused 'as many servers as ranks' '--servers=4 leaves no worker' --solver=solver.prototxt --servers=4
 refused 'uneven global batch' '--global-batch=50 cannot be shared' --solver=solver.prototxt --global-batch=50
-refused 'both batches' '--batch.*--global-batch' --solver=solver.prototxt --global-batch=64 --batch=16
+refused 'both batches' '--global-batch counts the samples of all ranks: not with --batch' --solver=solver.prototxt --global-batch=64 --batch=16
 refused 'unknown scheme' '--comm=pss: expected one of .*allreduce' --solver=solver.prototxt --comm=pss
 refused 'unknown engine' 'abacus.*cpu' --solver=solver.prototxt --engine=abacus
 
 refused 'staleness without ps' '--tune=staleness=2 needs --comm=ps' --solver=solver.prototxt --tune=staleness=2 --comm=sfb
-refused 'staleness in bf16' 'cannot be combined' --solver=solver.prototxt --tune=staleness=2 --tune=wire=bf16
+refused 'staleness in bf16' 'sends exact gradients: not with --tune=wire' --solver=solver.prototxt --tune=staleness=2 --tune=wire=bf16
 refused 'too stale' '--tune=staleness=99 is out of range' --solver=solver.prototxt --tune=staleness=99
 make_solver clipping.prototxt 'max_iter: 4' 'clip_gradients: 1' 'snapshot_after_train: false'
 refused 'staleness and clipping' 'clip_gradients.*--tune=staleness=1' --solver=clipping.prototxt --tune=staleness=1
@@ -147,7 +147,7 @@ head -c 3000 good_iter_4.solverstate.h5 >cut.solverstate.h5
 refused 'missing snapshot' 'nowhere.solverstate.h5.*[Nn]o such file' --solver=solver.prototxt --snapshot=nowhere.solverstate.h5
 refused 'truncated snapshot' 'cut.solverstate.h5.*truncated' --solver=solver.prototxt --snapshot=cut.solverstate.h5
 refused 'missing weights' 'nowhere.caffemodel.h5.*[Nn]o such file' --solver=solver.prototxt --weights=nowhere.caffemodel.h5
-refused 'snapshot and weights' 'not both' --solver=solver.prototxt --snapshot=good_iter_4.solverstate.h5 --weights=good_iter_4.caffemodel.h5
+refused 'snapshot and weights' 'not with --weights' --solver=solver.prototxt --snapshot=good_iter_4.solverstate.h5 --weights=good_iter_4.caffemodel.h5
 sed -i '0,/num_output: 20/s//num_output: 24/' net.prototxt
 refused 'snapshot of another net' '20.*24|24.*20' --solver=solver.prototxt --snapshot=good_iter_4.solverstate.h5
 refused 'weights of another net' 'conv1.*(20.*24|24.*20)' --solver=solver.prototxt --weights=good_iter_4.caffemodel.h5

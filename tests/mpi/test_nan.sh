@@ -182,8 +182,8 @@ refuse() { # TEXT OPTION...
 }
 refuse "on-nan expects stop, skip, or skip,N .*found 'maybe'" --on-nan=maybe
 refuse "on-nan expects stop, skip, or skip,N .*found 'skip,0'" --on-nan=skip,0
-refuse 'on-nan=skip decides for all ranks before any update: not with --tune=staleness' --on-nan=skip --tune=staleness=1
-refuse 'on-nan=skip decides for all ranks before any update: not with --comm=none' --on-nan=skip --comm=none
+refuse 'on-nan decides for all ranks before any update: not with --tune=staleness' --on-nan=skip --tune=staleness=1
+refuse 'on-nan decides for all ranks before any update: not with --comm=none' --on-nan=skip --comm=none
 refuse "on-nan=skip: layer '.*' travels with error feedback" --on-nan=skip --comm=onebit
 refuse "on-nan=skip: layer '.*' travels with error feedback" --on-nan=skip --tune=wire=bf16
 refuse 'drop-stragglers=1 with --servers=1: nobody could count what --on-nan=skip leaves out' --on-nan=skip --tune=drop-stragglers=1 --servers=1

@@ -10,8 +10,8 @@ done
 # Lines: MESSAGE | OPTIONS. Four at a time: most of it is start and end.
 cat >pairs <<'END'
 --global-batch=7 cannot be shared evenly: iter_size 3 makes 3 shares; expected a multiple, such as 6 | --global-batch=7 --balance=1,1 --set iter_size=3
---batch is per rank and --global-batch over all ranks | --batch=4 --global-batch=8
-to finetune but not both | --snapshot=x.solverstate --weights=x.caffemodel
+--global-batch counts the samples of all ranks: not with --batch | --batch=4 --global-batch=8
+--snapshot resumes training, and --weights finetunes: not with --weights | --snapshot=x.solverstate --weights=x.caffemodel
 --engine=replay computes nothing and trains nothing: --weights does not apply | --engine=replay --weights=x.caffemodel
 --engine=replay computes nothing and trains nothing: --snapshot does not apply | --engine=replay --snapshot=x.solverstate
 --engine=replay computes nothing and trains nothing: --resume does not apply | --engine=replay --resume
@@ -38,37 +38,37 @@ engine 'cpu': --math=tf32 is for GPUs; the CPU has fp32 and bf16 | --engine=cpu 
 --tune=workspace is for --engine=cuda alone; the engine is cpu | --tune=workspace=1m
 --tune=share-gpu is for --engine=cuda alone; the engine is cpu | --tune=share-gpu
 --tune=convolution is for --engine=cpu alone; the engine is cuda | --engine=cuda --tune=convolution=winograd
---comm=none exchanges nothing: --tune=wire does not apply | --comm=none --tune=wire=bf16
---comm=none exchanges nothing: --tune=overlap does not apply | --comm=none --tune=overlap=none
---comm=none exchanges nothing: --tune=cluster-file does not apply | --comm=none --tune=cluster-file=slow
---comm=none exchanges nothing: --tune=measure does not apply | --comm=none --tune=measure
---comm=none exchanges nothing: --tune=bandwidth-mbps does not apply | --comm=none --tune=bandwidth-mbps=100
---comm=none exchanges nothing: --tune=order does not apply | --comm=none --tune=order=fifo
---fake-data has no records, tests and snapshots: --max-bad does not apply | --fake-data --max-bad=1
+--tune=wire is about what ranks send: not with --comm=none | --comm=none --tune=wire=bf16
+--tune=overlap is about what ranks send: not with --comm=none | --comm=none --tune=overlap=none
+--tune=cluster-file is about what ranks send: not with --comm=none | --comm=none --tune=cluster-file=slow
+--tune=measure is about what ranks send: not with --comm=none | --comm=none --tune=measure
+--tune=bandwidth-mbps is about what ranks send: not with --comm=none | --comm=none --tune=bandwidth-mbps=100
+--tune=order is about what ranks send: not with --comm=none | --comm=none --tune=order=fifo
+--fake-data has no records, tests and snapshots: not with --max-bad | --fake-data --max-bad=1
 --tune=profile is for --engine=replay alone; the engine is cpu | --engine=cpu --tune=profile=x.csv
 --tune=dilate is for --engine=replay alone; the engine is cpu | --engine=cpu --tune=dilate=2
---fake-data has no records, tests and snapshots: --snapshot does not apply | --fake-data --snapshot=x.solverstate
---fake-data has no records, tests and snapshots: --resume does not apply | --fake-data --resume
---fake-data has no records, tests and snapshots: --run does not apply | --fake-data --run=r
---fake-data has no records, tests and snapshots: --snapshot-prefix does not apply | --fake-data --snapshot-prefix=p
---fake-data has no records, tests and snapshots: --snapshot-every does not apply | --fake-data --snapshot-every=1h
---fake-data has no records, tests and snapshots: --keep does not apply | --fake-data --keep=2
---fake-data has no records, tests and snapshots: --keep-best does not apply | --fake-data --keep-best
---fake-data has no records, tests and snapshots: --stop-after does not apply | --fake-data --stop-after=2
---fake-data has no records, tests and snapshots: --epochs does not apply | --fake-data --epochs=1
---fake-data has no records, tests and snapshots: --shuffle does not apply | --fake-data --shuffle
+--fake-data has no records, tests and snapshots: not with --snapshot | --fake-data --snapshot=x.solverstate
+--fake-data has no records, tests and snapshots: not with --resume | --fake-data --resume
+--fake-data has no records, tests and snapshots: not with --run | --fake-data --run=r
+--fake-data has no records, tests and snapshots: not with --snapshot-prefix | --fake-data --snapshot-prefix=p
+--fake-data has no records, tests and snapshots: not with --snapshot-every | --fake-data --snapshot-every=1h
+--fake-data has no records, tests and snapshots: not with --keep | --fake-data --keep=2
+--fake-data has no records, tests and snapshots: not with --keep-best | --fake-data --keep-best
+--fake-data has no records, tests and snapshots: not with --stop-after | --fake-data --stop-after=2
+--fake-data has no records, tests and snapshots: not with --epochs | --fake-data --epochs=1
+--fake-data has no records, tests and snapshots: not with --shuffle | --fake-data --shuffle
 --fake-data expects C,H,W such as 3,224,224, found '3' | --fake-data=3
 --gpu=0 trains on GPUs, and --engine=cpu does not | --gpu=0 --engine=cpu
 --gpu=all trains on GPUs, and --engine=replay does not | --engine=replay --gpu=all
---dry-run trains nothing: there is nothing for --summary | --dry-run --summary=-
---dry-run trains nothing: there is nothing for --summary | --dry-run --summary=s.json
---dry-run trains nothing: there is nothing for --trace | --dry-run --trace=t.json
---dry-run trains nothing: there is nothing for --tune=log | --dry-run --tune=log=l.jsonl
---dry-run trains nothing: there is nothing for --curves | --dry-run --curves=c.csv
---dry-run trains nothing: there is nothing for --curves | --dry-run --curves=events
---dry-run trains nothing: there is nothing for --tune=rank-log | --dry-run --tune=rank-log=r
---on-nan=skip decides for all ranks before any update: not with --comm=none | --comm=none --on-nan=skip
---on-nan=skip decides for all ranks before any update: not with --tune=staleness | --on-nan=skip --tune=staleness=1
+--dry-run trains nothing: not with --summary | --dry-run --summary=-
+--dry-run trains nothing: not with --summary | --dry-run --summary=s.json
+--dry-run trains nothing: not with --trace | --dry-run --trace=t.json
+--dry-run trains nothing: not with --tune=log | --dry-run --tune=log=l.jsonl
+--dry-run trains nothing: not with --curves | --dry-run --curves=c.csv
+--dry-run trains nothing: not with --curves | --dry-run --curves=events
+--dry-run trains nothing: not with --tune=rank-log | --dry-run --tune=rank-log=r
+--on-nan decides for all ranks before any update: not with --comm=none | --comm=none --on-nan=skip
+--on-nan decides for all ranks before any update: not with --tune=staleness | --on-nan=skip --tune=staleness=1
 --on-nan=skip: layer .* travels with error feedback (onebit, bf16) | --on-nan=skip --comm=onebit
 --on-nan=skip: layer .* travels with error feedback (onebit, bf16) | --on-nan=skip --lossy=bf16 --comm=ps
 --tune=check-sync compares parameters that are kept alike: not with --comm=none | --comm=none --tune=check-sync=1
@@ -88,25 +88,25 @@ engine 'cpu': --math=tf32 is for GPUs; the CPU has fp32 and bf16 | --engine=cpu 
 --lossy=onebit says what --comm=auto may choose from, and --comm=paper leaves | --lossy=onebit --comm=paper
 --lossy=lowrank says what --comm=auto may choose from, and --comm=lowrank:2 leaves | --lossy=lowrank --comm=lowrank:2
 --tune=wire=bf16 rounds all gradients, and --lossy=lowrank those of layers where that is faster | --tune=wire=bf16 --lossy=lowrank
---tune=staleness=1 and --lossy cannot be combined | --tune=staleness=1 --lossy=onebit
---tune=staleness=1 and gradients in bf16 cannot be combined | --tune=staleness=1 --lossy=bf16
+--tune=staleness sends exact gradients: not with --lossy | --tune=staleness=1 --lossy=onebit
+--tune=staleness sends exact gradients: not with --lossy | --tune=staleness=1 --lossy=bf16
 --on-nan=skip takes an update back, and what --lossy=lowrank,bf16 rounds away of it | --on-nan=skip --lossy=lowrank,bf16
 --lossy=lowrank:1000: no layer can travel by lowrank:1000; leave it out | --lossy=lowrank:1000 --tune=cluster-file=slow
 --tune=staleness=2 needs --comm=ps | --tune=staleness=2 --comm=sfb
 --tune=staleness=2 needs --comm=ps | --tune=staleness=2 --comm=none
---tune=staleness=2 and gradients in bf16 cannot be combined | --tune=staleness=2 --tune=wire=bf16
+--tune=staleness sends exact gradients: not with --tune=wire | --tune=staleness=2 --tune=wire=bf16
 --hierarchy=2: .*: --tune=staleness gives every rank | --tune=staleness=1 --hierarchy=2
 clip_gradients makes every update wait .* with --tune=staleness=1 | --tune=staleness=1 --set clip_gradients=1
 local_lr_auto makes every update wait .* with --tune=staleness | --tune=staleness=1 --set local_lr_auto=true
 lr_policy "plateau" .* with --tune=staleness | --tune=staleness=1 --set lr_policy=plateau --set plateau_winsize=2
---tune=ps-update=device does not go with --tune=staleness: a server | --tune=staleness=1 --tune=ps-update=device
+--tune=ps-update updates parameters that all workers share: not with --tune=staleness | --tune=staleness=1 --tune=ps-update=device
 local_lr_auto measures parameters on the host: .* with --tune=ps-update=device | --tune=ps-update=device --set local_lr_auto=true
 --tune=ps-update=device: the engine 'cpu' computes in the host's memory | --tune=ps-update=device --engine=cpu
 direct=on: the engine works in the host's memory | --tune=direct=on --engine=cpu
 --hierarchy=2: .*: with --comm=none every rank trains its own net | --comm=none --hierarchy=2
 --hierarchy=off,2: expected auto, off | --hierarchy=off,2
 --hierarchy: 2 leaders of a node, and no ranks add up together here | --hierarchy=auto,2 --comm=ps
---keep-best is decided by the workers' test scores: not with --servers=1 | --keep-best=accuracy --servers=1 --set test_iter=1 --set test_interval=1 --set snapshot=1 --snapshot-prefix=s
+--keep-best is decided by the workers' test scores: not with --servers | --keep-best=accuracy --servers=1 --set test_iter=1 --set test_interval=1 --set snapshot=1 --snapshot-prefix=s
 --reproducible needs --global-batch=N | --reproducible --batch=8
 --reproducible: --global-batch=12 is no multiple of 8, the number of grains: give | --reproducible --global-batch=12
 --reproducible: --global-batch=12 is no multiple of 5, the samples of a grain: give | --reproducible=5 --global-batch=12
@@ -116,25 +116,25 @@ direct=on: the engine works in the host's memory | --tune=direct=on --engine=cpu
 --reproducible adds up whole gradients .*, not with sfb | --reproducible --global-batch=8 --comm=sfb
 --reproducible adds up whole gradients .*, not with onebit | --reproducible --global-batch=8 --comm=onebit
 --reproducible adds up whole gradients .*, not with none | --reproducible --global-batch=8 --comm=none
---reproducible adds up whole gradients .*, not with --tune=staleness | --reproducible --global-batch=8 --tune=staleness=1
+--reproducible adds up whole gradients .*: not with --tune=staleness | --reproducible --global-batch=8 --tune=staleness=1
 --tune=drop-stragglers=1 needs --comm=ps | --tune=drop-stragglers=1 --comm=sfb
 --tune=drop-stragglers=1 needs --comm=ps | --tune=drop-stragglers=1 --comm=allreduce
 --tune=drop-stragglers=1 needs --comm=ps | --tune=drop-stragglers=1 --comm=paper
 --tune=drop-stragglers=1 needs --comm=ps | --tune=drop-stragglers=1 --comm=onebit
 --tune=drop-stragglers=1 needs --comm=ps | --tune=drop-stragglers=1 --comm=lowrank
 --tune=drop-stragglers=1 needs --comm=ps | --tune=drop-stragglers=1 --comm=none
---tune=drop-stragglers=1 needs --comm=ps, and --lossy=onebit says what --comm=auto may choose from | --tune=drop-stragglers=1 --lossy=onebit
---tune=drop-stragglers=1 and --tune=staleness=2 are two ways | --tune=drop-stragglers=1 --tune=staleness=2
+--lossy=onebit says what --comm=auto may choose from, and --comm=ps leaves | --tune=drop-stragglers=1 --lossy=onebit
+--tune=drop-stragglers goes on without the slowest workers: not with --tune=staleness | --tune=drop-stragglers=1 --tune=staleness=2
 --tune=drop-stragglers=2 would drop every gradient of 2 workers | --tune=drop-stragglers=2
 --tune=drop-stragglers=1 would drop every gradient of 1 worker: | --tune=drop-stragglers=1 --servers=1
 --tune=drop-stragglers=0 is out of range: 1 to | --tune=drop-stragglers=0
 --hierarchy=2: .*: --tune=drop-stragglers lets ranks go on without each other | --tune=drop-stragglers=1 --hierarchy=2
 lr_policy "plateau" .* with --tune=drop-stragglers | --tune=drop-stragglers=1 --set lr_policy=plateau --set plateau_winsize=2
---tune=ps-update=device does not go with --tune=drop-stragglers: a server | --tune=drop-stragglers=1 --tune=ps-update=device
---reproducible adds up whole gradients .*, not with --tune=drop-stragglers | --reproducible --global-batch=8 --tune=drop-stragglers=1
---reproducible adds up whole gradients .*, not with gradients in bf16 | --reproducible --global-batch=8 --tune=wire=bf16
---reproducible adds up whole gradients .*, not with gradients in bf16 | --reproducible --global-batch=8 --comm=ps --lossy=bf16
---reproducible adds up whole gradients .*, not with --lossy | --reproducible --global-batch=8 --lossy=bf16
+--tune=ps-update updates parameters that all workers share: not with --tune=drop-stragglers | --tune=drop-stragglers=1 --tune=ps-update=device
+--reproducible adds up whole gradients .*: not with --tune=drop-stragglers | --reproducible --global-batch=8 --tune=drop-stragglers=1
+--reproducible adds up whole gradients .*: not with --tune=wire | --reproducible --global-batch=8 --tune=wire=bf16
+--reproducible adds up whole gradients .*: not with --lossy | --reproducible --global-batch=8 --comm=ps --lossy=bf16
+--reproducible adds up whole gradients .*: not with --lossy | --reproducible --global-batch=8 --lossy=bf16
 --reproducible adds up whole gradients .*, not with replay | --reproducible --global-batch=8 --engine=replay --tune=profile=profile.csv
 --balance=3,x: expected 'once' or the workers' parts, numbers from 1 .*, found 'x' | --balance=3,x
 --balance=3,0: expected 'once' or .*, found '0' | --balance=3,0
@@ -151,6 +151,10 @@ lr_policy "plateau" .* with --tune=drop-stragglers | --tune=drop-stragglers=1 --
 --balance deals the samples of one order to all workers: not with shared_file_system: false | --balance=3,1 --set net=own.prototxt
 local_lr_auto measures pieces .* with --reproducible | --reproducible --global-batch=8 --set local_lr_auto=true
 lr_policy "plateau" .* with --servers | --servers=1 --set lr_policy=plateau --set plateau_winsize=2
+--reproducible adds up whole gradients .*: not with --math=bf16 | --reproducible --global-batch=8 --math=bf16
+--epochs says when training ends: not with --max-iter | --epochs=3 --max-iter=5
+--sync-bn adds up the statistics .* in every pass: not with --comm=none | --sync-bn --comm=none
+--sync-bn adds up the statistics .* in every pass: not with --tune=staleness | --sync-bn --tune=staleness=1
 --curves=a.csv and --curves=b.csv: expected one FILE.csv and one folder | --curves=a.csv --curves=b.csv
 --curves=a and --curves=b: expected one FILE.csv and one folder | --curves=a --curves=b
 END

@@ -55,7 +55,8 @@ static struct text_doc *parse(const char *text, const char *was, const char *is,
 
 static void make(struct made *m, const char *was, const char *is)
 {
-    *m = (struct made){.options.engine = "cpu", .options.exchange.hierarchy = HIERARCHY_OFF};
+    *m = (struct made){
+        .options.engine = "cpu", .options.of_run = "", .options.exchange.hierarchy = HIERARCHY_OFF};
     found = (struct layer_data_mark){.known = true, .nrecords = 100, .first = "aa", .last = "bb"};
     ck_assert(!was || strstr(solver_text, was) || strstr(net_text, was));
     m->solver = parse(solver_text, was, is, &caffe__solver_parameter__descriptor);

@@ -131,9 +131,6 @@ START_TEST(an_output_that_is_not_there_is_refused_with_those_that_are)
     m.options.keep_best = "loss";
     ck_assert_int_eq(scores_open(&scores, &m.job, &m.net, 0, false), -1);
     ck_assert_ptr_nonnull(strstr(error_text(), "snapshots with a snapshot_prefix"));
-    m.options.exchange.servers = 2;
-    ck_assert_int_eq(scores_open(&scores, &m.job, &m.net, 0, true), -1);
-    ck_assert_ptr_nonnull(strstr(error_text(), "not with --servers=2"));
 }
 END_TEST
 
