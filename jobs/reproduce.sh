@@ -263,7 +263,7 @@ measure() { # MORE_OF_ABOUT, then train's own options
             "$POSEIDON" time --model="$model/train_val.prototxt" ${shape:+"--input-shape$shape"} --batch="$batch" --threads=1 \
                 --iterations=3 --profile="$profile" >"$out/said" 2>&1 || die "$table: $(tail -n 1 "$out/said")"
             train "$table" "$model/solver.prototxt" --set net="$model/train_val.prototxt" "--fake-data$shape" --batch="$batch" --engine=replay \
-                --profile="$profile" "$@"
+                --tune=profile="$profile" "$@"
         else
             train "$table" "$model/solver.prototxt" --set net="$model/train_val.prototxt" "--fake-data$shape" ${batch:+--batch="$batch"} "$@"
         fi

@@ -1,5 +1,6 @@
-/* Preloaded by test_balance.sh: where the file that SLOW names is, a rank's products take thirty
- * times as long: on a busy machine, which slows the others, still some times. */
+/* Preloaded by test_balance.sh: where the file that SLOW names is, a rank's products take
+ * SLOW_TIMES as long, or thirty times: on a busy machine, which slows the others, still some times.
+ */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <time.h>
@@ -10,7 +11,7 @@ int dnnl_primitive_execute(void *primitive, void *stream, int nargs, const void 
 int dnnl_primitive_execute(void *primitive, void *stream, int nargs, const void *args)
 {
     static int (*real)(void *, void *, int, const void *);
-    const char *file = getenv("SLOW");
+    const char *file = getenv("SLOW"), *times = getenv("SLOW_TIMES");
     struct timespec before, after;
     int status;
 
@@ -20,7 +21,8 @@ int dnnl_primitive_execute(void *primitive, void *stream, int nargs, const void 
     status = real(primitive, stream, nargs, args);
     clock_gettime(CLOCK_MONOTONIC, &after);
     if (file && access(file, F_OK) == 0)
-        usleep((useconds_t)(29 * ((after.tv_sec - before.tv_sec) * 1000000 +
-                                  (after.tv_nsec - before.tv_nsec) / 1000)));
+        usleep((useconds_t)((times ? atoi(times) : 30) - 1) *
+               (useconds_t)((after.tv_sec - before.tv_sec) * 1000000 +
+                            (after.tv_nsec - before.tv_nsec) / 1000));
     return status;
 }
