@@ -48,7 +48,7 @@ void cuda_base_close(struct cuda_engine *engine)
     for (int i = 0; i < WORK_SLOTS; i++)
         cuda_free(NULL, engine->work[i].data);
     cuda_free(NULL, engine->sums);
-    cuda_free(NULL, engine->run);
+    cuda_free(NULL, engine->pass);
     if (engine->bad)
         cudaFreeHost(engine->bad);
     if (engine->cublaslt)

@@ -131,19 +131,19 @@ static int kind_backward(struct cuda_op *op)
     return 0;
 }
 
-static int cuda_op_forward(struct op *base, const struct run *run)
+static int cuda_op_forward(struct op *base, const struct pass *pass)
 {
     struct cuda_op *op = cuda_op_of(base);
 
-    op->run = run;
+    op->pass = pass;
     return kind_forward(op) ? cuda_op_error(op) : 0;
 }
 
-static int cuda_op_backward(struct op *base, const struct run *run)
+static int cuda_op_backward(struct op *base, const struct pass *pass)
 {
     struct cuda_op *op = cuda_op_of(base);
 
-    op->run = run;
+    op->pass = pass;
     return kind_backward(op) ? cuda_op_error(op) : 0;
 }
 

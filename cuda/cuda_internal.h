@@ -65,9 +65,9 @@ struct cuda_engine {
     cudnnBackendDescriptor_t described; /* the device, as cuDNN's heuristics want it */
     bool no_graphs, no_fusion;          /* the user's wish */
     bool recording;                     /* ops are captured, not run (stream_graph.c) */
-    struct kernel_run
-        *run; /* device: the running pass's place, for recorded ops; NULL before the first */
-    struct kernel_run prepared;   /* what it holds */
+    struct kernel_pass
+        *pass; /* device: the running pass's place, for recorded ops; NULL before the first */
+    struct kernel_pass prepared;  /* what it holds */
     unsigned generation;          /* goes up when work slots move: recorded pointers are stale */
     double *sums;                 /* device: partial sums of sumsq and its result */
     struct kernel_bad *bad;       /* host memory the device can write: a label out of range */
@@ -93,8 +93,8 @@ struct cuda_op {
     const struct cuda_kind *kind;
     struct cuda_engine *engine;
     struct op_args args;
-    const struct run *run; /* the one under way */
-    struct owner owner;    /* of all its memory */
+    const struct pass *pass; /* the one under way */
+    struct owner owner;      /* of all its memory */
     /* Per bottom that cuda_op_take was called for; the others are used as they are. */
     struct cuda_view *in;
     struct cuda_view *out; /* tensor NULL where it does not propagate */
@@ -110,7 +110,7 @@ enum cuda_blobs {
     CUDA_FLOATS,    /* plain floats */
 };
 
-/* One operator. Each of its functions finds op->run, and what was filled before; create a zeroed
+/* One operator. Each of its functions finds op->pass, and what was filled before; create a zeroed
  * struct otherwise. destroy must cope with what a failed create left. */
 struct cuda_kind {
     size_t size; /* of the op's struct; 0: it is a struct cuda_op */
@@ -349,9 +349,9 @@ void cuda_choice_note(struct cuda_engine *engine, enum cuda_plan_kind kind,
 
 /* Where a recorded op finds the pass's place when it runs; NULL: the op is run now, with the values
  * given. */
-static inline const struct kernel_run *cuda_recorded_run(const struct cuda_engine *engine)
+static inline const struct kernel_pass *cuda_recorded_pass(const struct cuda_engine *engine)
 {
-    return engine->recording ? engine->run : NULL;
+    return engine->recording ? engine->pass : NULL;
 }
 
 /* stream_graph.c */

@@ -164,14 +164,14 @@ cudaError_t kernel_unary_back(cudaStream_t stream, enum cuda_type type,
 /* Dropout: element e of a sample (plain row-major order) is kept iff draw e of the sample's own
  * sequence is >= ratio: the bits of util/rng.h. The mask is drawn anew in backward rather than
  * stored. */
-/* What changes from pass to pass: struct run, in device memory. */
-struct kernel_run {
+/* What changes from pass to pass: struct pass, in device memory. */
+struct kernel_pass {
     uint64_t seed, first_sample;
 };
 
 struct kernel_dropout {
-    struct kernel_run run;
-    const struct kernel_run
+    struct kernel_pass pass;
+    const struct kernel_pass
         *at; /* not NULL: device memory that is read instead, when the kernel runs */
     uint32_t layer;
     float ratio;
@@ -208,8 +208,8 @@ struct kernel_pool {
     int kernel[3], stride[3], pad[3];
     bool max, stochastic; /* neither: the average */
     uint32_t layer;       /* STOCHASTIC: keys of the draws, as in kernel_dropout */
-    struct kernel_run run;
-    const struct kernel_run *at;
+    struct kernel_pass pass;
+    const struct kernel_pass *at;
 };
 /* where: place of the maximum, or of the element drawn, in its D x H x W plane, -1: none; NULL: not
  * wanted, and STOCHASTIC then averages. */

@@ -49,8 +49,8 @@ static int dropout_run(struct cuda_op *op, bool back, const void *from, void *to
     (void)back;
     if (!op->args.train)
         return 0;
-    drop->args.run = (struct kernel_run){op->run->seed, op->run->first_sample};
-    drop->args.at = cuda_recorded_run(op->engine);
+    drop->args.pass = (struct kernel_pass){op->pass->seed, op->pass->first_sample};
+    drop->args.at = cuda_recorded_pass(op->engine);
     return cuda_check(
         kernel_dropout(op->engine->stream, cuda_bottom_type(op), &drop->args, from, to));
 }

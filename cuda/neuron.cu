@@ -53,13 +53,13 @@ template <typename T> KERNEL void dropout(struct kernel_dropout d, const T *x, T
     const uint32_t stream_dropout = 2; /* RNG_DROPOUT */
     int elems = d.channels * d.pixels, blocks = (elems + 3) / 4;
     float scale = 1 / (1 - d.ratio);
-    struct kernel_run run = d.at ? *d.at : d.run;
+    struct kernel_pass pass = d.at ? *d.at : d.pass;
 
     FOR_EACH(i, d.samples * blocks)
     {
         int sample = i / blocks, block = i % blocks;
         uint32_t draw[4];
-        philox(run.seed, stream_dropout, d.layer, run.first_sample + (uint64_t)sample,
+        philox(pass.seed, stream_dropout, d.layer, pass.first_sample + (uint64_t)sample,
                (uint32_t)block, draw);
         for (int q = 0; q < 4 && block * 4 + q < elems; q++) {
             int e = block * 4 + q;

@@ -51,8 +51,8 @@ static int pool_forward(struct cuda_op *op)
     struct pool *pool = (struct pool *)op;
     struct cuda_engine *engine = op->engine;
 
-    pool->shape.run = (struct kernel_run){op->run->seed, op->run->first_sample};
-    pool->shape.at = cuda_recorded_run(engine);
+    pool->shape.pass = (struct kernel_pass){op->pass->seed, op->pass->first_sample};
+    pool->shape.at = cuda_recorded_pass(engine);
     if (cuda_check(kernel_pool(engine->stream, engine->type, &pool->shape, cuda_op_x(op, 0),
                                cuda_op_y(op), pool->where)))
         return -1;

@@ -137,7 +137,7 @@ template <typename T>
 KERNEL void pool_stochastic(struct kernel_pool p, const T *x, T *y, int32_t *where, size_t n)
 {
     const uint32_t stream_pool = 7; /* RNG_POOL */
-    struct kernel_run run = p.at ? *p.at : p.run;
+    struct kernel_pass pass = p.at ? *p.at : p.pass;
     uint32_t places = (uint32_t)(p.places[0] * p.places[1] * p.places[2]);
 
     FOR_EACH(i, n)
@@ -158,7 +158,7 @@ KERNEL void pool_stochastic(struct kernel_pool p, const T *x, T *y, int32_t *whe
             element_set(&y[i], sum > 0 ? squares / sum : 0);
             continue;
         }
-        philox(run.seed, stream_pool, p.layer, run.first_sample + (uint64_t)win.sample, draw / 4,
+        philox(pass.seed, stream_pool, p.layer, pass.first_sample + (uint64_t)win.sample, draw / 4,
                words);
         threshold = uniform(words[draw % 4]) * sum;
         FOR_WINDOW(p, win, here)

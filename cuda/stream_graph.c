@@ -22,23 +22,23 @@ static bool available(void *context)
     return !((const struct cuda_engine *)context)->no_graphs;
 }
 
-static int prepare(void *context, const struct run *run)
+static int prepare(void *context, const struct pass *pass)
 {
     struct cuda_engine *engine = context;
-    const struct kernel_run now = {run->seed, run->first_sample};
+    const struct kernel_pass now = {pass->seed, pass->first_sample};
     void *memory = NULL;
 
     if (cuda_check(cudaSetDevice(engine->device)))
         return -1;
-    if (!engine->run) {
-        if (cuda_alloc(sizeof *engine->run, "a pass's place in the order", &memory))
+    if (!engine->pass) {
+        if (cuda_alloc(sizeof *engine->pass, "a pass's place in the order", &memory))
             return -1;
-        engine->run = memory;
+        engine->pass = memory;
     } else if (!memcmp(&now, &engine->prepared, sizeof now)) {
         return 0;
     }
     engine->prepared = now;
-    return cuda_write_small(engine, engine->run, &now, sizeof now);
+    return cuda_write_small(engine, engine->pass, &now, sizeof now);
 }
 
 static int graph_begin(void *context)

@@ -346,13 +346,13 @@ static void report(struct classification *c, const char *path, float *scores)
 static int run_batch(struct classification *c, int count)
 {
     struct net *net = c->model.net;
-    struct run run = {.seed = 1};
+    struct pass pass = {.seed = 1};
 
-    if (net_layer_forward(net, 0, &run) ||
+    if (net_layer_forward(net, 0, &pass) ||
         net->engine->i->write(net->engine->context, &c->input->value, c->pixels))
         return -1;
     for (int i = 1; i < net->nlayers; i++)
-        if (net_layer_forward(net, i, &run))
+        if (net_layer_forward(net, i, &pass))
             return -1;
     if (net_read_blob(net, c->scores, c->values))
         return -1;

@@ -181,20 +181,20 @@ static int write_rows(struct feature *f, int batch)
 
 static int run_batches(struct extraction *x, struct log *log)
 {
-    struct run run = {.seed = 1};
+    struct pass pass = {.seed = 1};
     bool finite = true;
 
     for (int b = 0; b < x->iterations; b++) {
         if (signals_pending())
             return error_set("interrupted by a signal; nothing was written");
-        if (net_forward(x->model.net, &run, NULL, NULL))
+        if (net_forward(x->model.net, &pass, NULL, NULL))
             return error_context("batch %d", b);
         for (int i = 0; i < x->nfeatures; i++)
             if (net_read_blob(x->model.net, x->features[i].blob, x->features[i].values) ||
                 (x->databases ? add_rows(&x->features[i]) : write_rows(&x->features[i], b)))
                 return -1;
         for (int i = 0; i < x->nfeatures && finite; i++) {
-            finite = !net_check_blob(x->model.net, x->features[i].blob, &run);
+            finite = !net_check_blob(x->model.net, x->features[i].blob, &pass);
             if (!finite)
                 LOG_WARNING(log, "batch %d: %s", b, error_text());
         }

@@ -315,17 +315,17 @@ static int load(struct test_run *t)
 
 static int run_batches(struct test_run *t)
 {
-    const struct run run = {.seed = 1};
+    const struct pass keys = {.seed = 1};
 
     for (int b = t->rank; b < t->iterations; b += t->nranks) {
         struct net *net = test_pass_net(&t->pass, b);
 
-        if (test_pass_run(&t->pass, b, 0, &run, t->table + (size_t)b * t->width) ||
+        if (test_pass_run(&t->pass, b, 0, &keys, t->table + (size_t)b * t->width) ||
             (t->classes.counts && count_classes(&t->classes, test_pass_net(&t->pass, b),
                                                 (int)test_pass_samples(&t->pass, b))))
             return -1;
         for (int o = 0; o < net->noutputs; o++)
-            if (net_check_blob(net, net->outputs[o].blob, &run))
+            if (net_check_blob(net, net->outputs[o].blob, &keys))
                 return error_context("test batch %d", b);
     }
     return 0;

@@ -78,20 +78,20 @@ static void touch(struct net *net)
 }
 
 /* Layer by layer, each waited for. */
-static int timed_pass(struct timing *t, const struct run *run)
+static int timed_pass(struct timing *t, const struct pass *pass)
 {
     struct net *net = t->model.net;
 
     touch(net);
     for (int i = 0; i < net->nlayers; i++) {
         double start = clock_seconds();
-        if (net_layer_forward(net, i, run) || roofline_finish(&t->model.engine))
+        if (net_layer_forward(net, i, pass) || roofline_finish(&t->model.engine))
             return -1;
         t->forward[i] += clock_seconds() - start;
     }
     for (int i = net->nlayers - 1; i >= 0 && net->train; i--) {
         double start = clock_seconds();
-        if (net_layer_backward(net, i, run) || roofline_finish(&t->model.engine))
+        if (net_layer_backward(net, i, pass) || roofline_finish(&t->model.engine))
             return -1;
         t->backward[i] += clock_seconds() - start;
     }
@@ -99,12 +99,12 @@ static int timed_pass(struct timing *t, const struct run *run)
 }
 
 /* As in training. */
-static int whole_pass(struct timing *t, const struct run *run)
+static int whole_pass(struct timing *t, const struct pass *pass)
 {
     struct net *net = t->model.net;
 
     touch(net);
-    if (net_forward(net, run, NULL, NULL) || (net->train && net_backward(net, run, true, NULL)))
+    if (net_forward(net, pass, NULL, NULL) || (net->train && net_backward(net, pass, true, NULL)))
         return -1;
     return roofline_finish(&t->model.engine);
 }
@@ -365,14 +365,14 @@ static int write_profile(struct timing *t)
 }
 
 /* What the first passes do once costs nobody; whether they could be recorded is said. */
-static int prepare(struct timing *t, const struct run *run)
+static int prepare(struct timing *t, const struct pass *pass)
 {
     enum { UNTIL_RECORDED = 3 };
     struct net *net = t->model.net;
     struct net_recorded recorded;
 
     for (int i = 0; i < (net_recorded(net).possible ? UNTIL_RECORDED : 1); i++)
-        if (whole_pass(t, run))
+        if (whole_pass(t, pass))
             return -1;
     recorded = net_recorded(net);
     if (recorded.obstacle[0])
@@ -385,17 +385,17 @@ static int prepare(struct timing *t, const struct run *run)
     return 0;
 }
 
-static int run_passes(struct timing *t, const struct run *run)
+static int run_passes(struct timing *t, const struct pass *pass)
 {
     for (int i = 0; i < t->iterations; i++) {
         double start = clock_seconds();
-        if (timed_pass(t, run))
+        if (timed_pass(t, pass))
             return -1;
         /* an engine that works on by itself has been stopped after every layer: once more as in
          * training */
         if (t->model.engine.i->finish) {
             start = clock_seconds();
-            if (whole_pass(t, run))
+            if (whole_pass(t, pass))
                 return -1;
         }
         t->total += clock_seconds() - start;
@@ -407,7 +407,7 @@ static int run_passes(struct timing *t, const struct run *run)
 
 static int measure(struct timing *t)
 {
-    struct run run = {.seed = 1};
+    struct pass pass = {.seed = 1};
     size_t n;
 
     if (model_open(&t->model_options, &t->model))
@@ -425,11 +425,11 @@ static int measure(struct timing *t)
     if (roofline_measure(&t->model.engine, &t->roofline))
         return -1;
     LOG_INFO(&t->log, "Performing Forward");
-    if (prepare(t, &run))
+    if (prepare(t, &pass))
         return -1;
     LOG_INFO(&t->log, "*** Benchmark begins ***");
     LOG_INFO(&t->log, "Testing for %s.", units_count(t->iterations, "iteration").text);
-    if (run_passes(t, &run) || roofline_measure(&t->model.engine, &t->roofline))
+    if (run_passes(t, &pass) || roofline_measure(&t->model.engine, &t->roofline))
         return -1;
     print_log(t);
     if (t->profile && write_profile(t))

@@ -14,13 +14,13 @@
 /* Passes for that long, and what they took. */
 static int read_for(struct net *net, double seconds, struct data_pace *out)
 {
-    const struct run run = {.seed = 1};
+    const struct pass pass = {.seed = 1};
     const double begin = clock_seconds();
     const clock_t used = clock();
     double images = 0, wall;
 
     do {
-        if (net_forward(net, &run, NULL, NULL))
+        if (net_forward(net, &pass, NULL, NULL))
             return -1;
         images += net_batch(net);
         wall = clock_seconds() - begin;

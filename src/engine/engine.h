@@ -46,7 +46,7 @@ struct op_args {
 };
 
 /* What changes from one pass to the next. */
-struct run {
+struct pass {
     uint64_t seed;
     uint64_t
         first_sample; /* global index, over the whole run, of this rank's first sample in this
@@ -59,12 +59,12 @@ struct op_i {
     /* Reads bottoms' values, writes all of tops' values, and touches no gradient of a blob: blobs
      * that do not live at the same time lie in the same memory, which forward finds in any state.
      */
-    int (*forward)(struct op *op, const struct run *run);
+    int (*forward)(struct op *op, const struct pass *pass);
     /* Reads tops[]->grad (and may overwrite it: nobody reads it afterwards, except an inner
      * product's, which stays intact until its factors were sent), writes all of bottoms[i]->grad
      * where propagate[i] and params' grad where wanted. Changes no values; tops' only where the
      * layer says that it keeps them does it read. NULL: the op has no backward. */
-    int (*backward)(struct op *op, const struct run *run);
+    int (*backward)(struct op *op, const struct pass *pass);
     void (*destroy)(struct op *op);
 };
 
@@ -300,13 +300,13 @@ struct engine_team_i {
     void (*abort)(void *context);
 };
 
-struct engine_graph; /* ops that were recorded, with all that they read of the host but `run` */
+struct engine_graph; /* ops that were recorded, with all that they read of the host but `pass` */
 
 /* What an engine offers that can record ops and launch them again as one. Compute thread only. */
 struct engine_graph_i {
     bool (*available)(void *context);
-    /* Before a pass: ops that are recorded or launched from now on take `run` from here. */
-    int (*prepare)(void *context, const struct run *run);
+    /* Before a pass: ops that are recorded or launched from now on take `pass` from here. */
+    int (*prepare)(void *context, const struct pass *pass);
     /* Ops that are run between the two are recorded and do nothing yet. end is called even if one
      * of them failed; it fails where the recording did. */
     int (*begin)(void *context);
@@ -433,15 +433,15 @@ void engine_describe(const struct engine *engine, const struct op *op, char word
 /* Name of the operator, for messages. */
 const char *op_kind_name(enum op_kind kind);
 
-static inline int op_forward(struct op *op, const struct run *run)
+static inline int op_forward(struct op *op, const struct pass *pass)
 {
-    return op->i->forward(op, run);
+    return op->i->forward(op, pass);
 }
 
-static inline int op_backward(struct op *op, const struct run *run)
+static inline int op_backward(struct op *op, const struct pass *pass)
 {
     assert(op->i->backward); /* TEST nets have none */
-    return op->i->backward(op, run);
+    return op->i->backward(op, pass);
 }
 
 static inline void op_destroy(struct op *op)

@@ -423,7 +423,7 @@ int data_build(struct layer *layer, struct engine *engine)
                          &layer->feeder);
 }
 
-int data_forward(struct layer *layer, const struct run *run)
+int data_forward(struct layer *layer, const struct pass *pass)
 {
     struct data *state = layer->state;
     struct engine *engine = state->engine;
@@ -431,7 +431,7 @@ int data_forward(struct layer *layer, const struct run *run)
     const uint8_t *pixels;
     const struct engine_window *windows;
 
-    (void)run;
+    (void)pass;
     assert(layer->i->is_data && layer->nbottoms == 0);
     if (!layer->feeder)
         return 0;

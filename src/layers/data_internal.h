@@ -55,7 +55,7 @@ int data_set_up(struct layer *layer, const struct layer_env *env, const struct d
 
 /* The slots of struct layer_i. */
 int data_build(struct layer *layer, struct engine *engine);
-int data_forward(struct layer *layer, const struct run *run);
+int data_forward(struct layer *layer, const struct pass *pass);
 int data_mark(const struct layer *layer, struct layer_data_mark *out);
 int data_look_at(const struct layer *layer, double seconds, struct source_survey *out);
 int data_seek(struct layer *layer, uint64_t first_sample);

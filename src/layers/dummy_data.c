@@ -159,14 +159,14 @@ static int dummy_build(struct layer *layer, struct engine *engine)
 }
 
 /* The seed of one sample of this layer. */
-static uint64_t seed_of(const struct layer *layer, const struct run *run, uint64_t sample)
+static uint64_t seed_of(const struct layer *layer, const struct pass *pass, uint64_t sample)
 {
-    struct rng rng = rng_make(run->seed, RNG_DUMMY, (uint32_t)layer->index, sample);
+    struct rng rng = rng_make(pass->seed, RNG_DUMMY, (uint32_t)layer->index, sample);
 
     return (uint64_t)rng_u32(&rng, 0) << 32 | rng_u32(&rng, 1);
 }
 
-static int top_fill(const struct layer *layer, const struct run *run, int t, float *out)
+static int top_fill(const struct layer *layer, const struct pass *pass, int t, float *out)
 {
     const Caffe__FillerParameter *filler = filler_of(layer, t);
     struct shape shape = layer->tops[t]->value.shape;
@@ -174,17 +174,17 @@ static int top_fill(const struct layer *layer, const struct run *run, int t, flo
     size_t elems = shape_elems(&shape) / (size_t)samples;
 
     if (is_constant(filler) || !is_per_sample(filler))
-        return filler_fill(filler, &shape, seed_of(layer, run, run->first_sample), t, out);
+        return filler_fill(filler, &shape, seed_of(layer, pass, pass->first_sample), t, out);
     if (shape.naxes > 0)
         shape.dim[0] = 1;
     for (int64_t n = 0; n < samples; n++)
-        if (filler_fill(filler, &shape, seed_of(layer, run, run->first_sample + (uint64_t)n), t,
+        if (filler_fill(filler, &shape, seed_of(layer, pass, pass->first_sample + (uint64_t)n), t,
                         out + (size_t)n * elems))
             return -1;
     return 0;
 }
 
-static int dummy_forward(struct layer *layer, const struct run *run)
+static int dummy_forward(struct layer *layer, const struct pass *pass)
 {
     struct dummy *state = layer->state;
     struct engine *engine = state->engine;
@@ -193,7 +193,7 @@ static int dummy_forward(struct layer *layer, const struct run *run)
     for (int t = 0; t < layer->ntops; t++) {
         struct tensor *top = &layer->tops[t]->value;
         if ((!state->filled || !is_constant(filler_of(layer, t))) &&
-            top_fill(layer, run, t, values))
+            top_fill(layer, pass, t, values))
             return -1;
         for (size_t e = 0; layer->whole_top == t + 1 && e < shape_elems(&top->shape); e++)
             values[e] = truncf(values[e]);

@@ -101,13 +101,13 @@ static int output_build(struct layer *layer, struct engine *engine)
     return status;
 }
 
-static int output_forward(struct layer *layer, const struct run *run)
+static int output_forward(struct layer *layer, const struct pass *pass)
 {
     struct output *state = layer->state;
     struct engine *engine = state->engine;
     int status = 0;
 
-    (void)run;
+    (void)pass;
     if (state->look_only)
         return 0;
     for (int b = 0; b < 2 && status == 0; b++) {

@@ -110,10 +110,10 @@ static int input_build(struct layer *layer, struct engine *engine)
     return 0;
 }
 
-static int input_forward(struct layer *layer, const struct run *run)
+static int input_forward(struct layer *layer, const struct pass *pass)
 {
     (void)layer;
-    (void)run;
+    (void)pass;
     return 0;
 }
 

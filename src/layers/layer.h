@@ -163,8 +163,8 @@ struct layer_i {
     void (*arguments)(const struct layer *layer, struct op_args *args);
     /* Instead of these: makes what forward needs. */
     int (*build)(struct layer *layer, struct engine *engine);
-    int (*forward)(struct layer *layer, const struct run *run);  /* NULL: that of layer->ops */
-    int (*backward)(struct layer *layer, const struct run *run); /* NULL: that of layer->ops */
+    int (*forward)(struct layer *layer, const struct pass *pass);  /* NULL: that of layer->ops */
+    int (*backward)(struct layer *layer, const struct pass *pass); /* NULL: that of layer->ops */
     void (*destroy)(struct layer *layer); /* frees state; NULL: that is one piece of memory */
     /* Data layers only: between setup and build, what tells their data from others', and what a
      * person wants to know of it, reading for `seconds` (out->path NULL: nothing is read);
@@ -265,10 +265,10 @@ bool layer_takes_before(const struct layer *layer, const struct layer *before,
                         const struct engine *engine);
 
 /* Runs the layer's forward pass, by its own function or its operators. */
-int layer_forward(struct layer *layer, const struct run *run);
+int layer_forward(struct layer *layer, const struct pass *pass);
 
 /* Runs the layer's backward pass likewise. Only if layer->needs_backward. */
-int layer_backward(struct layer *layer, const struct run *run);
+int layer_backward(struct layer *layer, const struct pass *pass);
 
 /* How often, and for how many seconds, forward waited for data (feeder_waits); 0 without a feeder.
  */

@@ -296,30 +296,30 @@ bool layer_takes_before(const struct layer *layer, const struct layer *before,
            engine_fuses(engine, layer->i->op, OP_RELU);
 }
 
-int layer_forward(struct layer *layer, const struct run *run)
+int layer_forward(struct layer *layer, const struct pass *pass)
 {
     if (layer->idle)
         return 0;
     assert(layer->i->forward || layer->nops > 0);
     if (layer->i->forward)
-        return layer->i->forward(layer, run);
+        return layer->i->forward(layer, pass);
     for (int i = 0; i < layer->nops; i++)
-        if (op_forward(layer->ops[i], run))
+        if (op_forward(layer->ops[i], pass))
             return -1;
     return 0;
 }
 
-int layer_backward(struct layer *layer, const struct run *run)
+int layer_backward(struct layer *layer, const struct pass *pass)
 {
     if (layer->idle)
         return 0;
     assert(layer->train && layer->needs_backward && (layer->i->backward || layer->nops > 0));
     if (layer->i->backward)
-        return layer->i->backward(layer, run);
+        return layer->i->backward(layer, pass);
     for (int i = 0; i < layer->nops; i++) {
         if (layer->i->op_per_bottom && !layer->tops[i]->wants_grad)
             continue; /* no loss depends on it; its bottom's gradient stays 0 (net/net_memory.c) */
-        if (op_backward(layer->ops[i], run))
+        if (op_backward(layer->ops[i], pass))
             return -1;
         for (int p = 0; p < layer->nparams; p++)
             layer->params[p]->accumulate = true; /* the next op adds to it */

@@ -130,7 +130,7 @@ int net_batch(const struct net *net);
 
 /* One forward pass over a batch. Calls before_forward for every layer and every group it reads.
  * *loss: the sum over tops of loss_weight times the sum of the top's elements; NULL if unwanted. */
-int net_forward(struct net *net, const struct run *run, const struct net_hooks *hooks,
+int net_forward(struct net *net, const struct pass *pass, const struct net_hooks *hooks,
                 double *loss);
 
 /* How many tops have a loss_weight. */
@@ -171,7 +171,8 @@ int net_read_loss(struct net *net, int number, double *value, double *count);
 /* Backward of the last forward pass. first: gradients are overwritten (first micro-batch of an
  * iteration), else added to. Calls after_backward for a group when the last layer that reads its
  * parameters has run; the order of groups is the same on every rank. */
-int net_backward(struct net *net, const struct run *run, bool first, const struct net_hooks *hooks);
+int net_backward(struct net *net, const struct pass *pass, bool first,
+                 const struct net_hooks *hooks);
 
 /* Which parts of the passes are recorded and launched as one (CUDA graphs). */
 struct net_recorded {
@@ -182,20 +183,21 @@ struct net_recorded {
 struct net_recorded net_recorded(const struct net *net);
 
 /* Runs one layer's forward by itself, without hooks, for timing. */
-int net_layer_forward(struct net *net, int layer, const struct run *run);
+int net_layer_forward(struct net *net, int layer, const struct pass *pass);
 
 /* Runs one layer's backward by itself, without hooks, and overwrites its gradients. Does nothing
  * for a layer without backward. */
-int net_layer_backward(struct net *net, int layer, const struct run *run);
+int net_layer_backward(struct net *net, int layer, const struct pass *pass);
 
 /* After a forward pass: returns the first layer that makes NaN or infinity, and appends layer, blob
  * and place to `out`; NULL: none is found. Most blobs share memory, so all layers but those of data
  * compute once more. */
-const struct layer *net_find_nonfinite(struct net *net, const struct run *run, struct strbuf *out);
+const struct layer *net_find_nonfinite(struct net *net, const struct pass *pass,
+                                       struct strbuf *out);
 
 /* After a forward pass: fails where an output, or a blob that was kept, is not finite, and says
  * where that arose. */
-int net_check_blob(struct net *net, const struct blob *blob, const struct run *run);
+int net_check_blob(struct net *net, const struct blob *blob, const struct pass *pass);
 
 /* Copies the values of an output, or of a blob that was kept (net_keep), to `out`, which holds
  * shape_elems(&blob->value.shape) floats in plain order. */

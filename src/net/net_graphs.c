@@ -54,9 +54,9 @@ int net_graphs_open(struct net *net)
     graphs = net->internals->graphs;
     if (OWN(&net->internals->owner, graphs->written, net->nparams + 1, "recorded passes"))
         return -1;
-    for (int pass = 0; pass < 2; pass++) {
-        if (OWN(&net->internals->owner, graphs->segments[pass], n, "recorded passes") ||
-            OWN(&net->internals->owner, graphs->versions[pass], n * LAYER_MAX_PARAMS,
+    for (int direction = 0; direction < 2; direction++) {
+        if (OWN(&net->internals->owner, graphs->segments[direction], n, "recorded passes") ||
+            OWN(&net->internals->owner, graphs->versions[direction], n * LAYER_MAX_PARAMS,
                 "recorded passes"))
             return -1;
     }
@@ -67,10 +67,10 @@ void net_graphs_close(struct net *net)
 {
     struct net_graphs *graphs = net->internals->graphs;
 
-    for (int pass = 0; graphs && pass < 2; pass++)
-        for (int l = 0; graphs->segments[pass] && l < net->nlayers; l++)
+    for (int direction = 0; graphs && direction < 2; direction++)
+        for (int l = 0; graphs->segments[direction] && l < net->nlayers; l++)
             for (int r = 0; r < RECORDINGS; r++)
-                forget(net, &graphs->segments[pass][l].recording[r]);
+                forget(net, &graphs->segments[direction][l].recording[r]);
 }
 
 bool net_graphs_usable(const struct net *net)
@@ -92,9 +92,9 @@ static int step_of(int from, int to)
 }
 
 /* What ops of the segment decide on the host; notes the versions for the next time. */
-static uint64_t sign(struct net *net, enum net_pass pass, int from, int to, bool first)
+static uint64_t sign(struct net *net, enum net_pass direction, int from, int to, bool first)
 {
-    uint64_t *versions = net->internals->graphs->versions[pass], hash = mix(0, first);
+    uint64_t *versions = net->internals->graphs->versions[direction], hash = mix(0, first);
     int step = step_of(from, to);
 
     for (int l = from; l != to + step; l += step)
@@ -115,15 +115,15 @@ static void count_up_statistics(struct layer *layer)
 }
 
 /* A launch does for the host what the ops would have done there. */
-static void catch_up(struct net *net, enum net_pass pass, int from, int to, bool first)
+static void catch_up(struct net *net, enum net_pass direction, int from, int to, bool first)
 {
     int step = step_of(from, to);
 
     for (int l = from; l != to + step; l += step) {
         struct layer *layer = &net->layers[l];
-        if (pass == NET_BACKWARD && layer->needs_backward)
+        if (direction == NET_BACKWARD && layer->needs_backward)
             net_set_accumulate(net, l, first);
-        if (pass == NET_FORWARD && layer->train) {
+        if (direction == NET_FORWARD && layer->train) {
             count_up_statistics(layer);
             if (layer->merged)
                 count_up_statistics(layer->merged);
@@ -133,8 +133,8 @@ static void catch_up(struct net *net, enum net_pass pass, int from, int to, bool
 
 /* Records the segment; where that fails, says why and sees to it that the ops do again what was
  * only recorded. */
-static int record(struct net *net, enum net_pass pass, int from, int to, const struct run *run,
-                  bool first, struct engine_graph **out)
+static int record(struct net *net, enum net_pass direction, int from, int to,
+                  const struct pass *pass, bool first, struct engine_graph **out)
 {
     const struct engine *engine = net->engine;
     struct net_graphs *graphs = net->internals->graphs;
@@ -144,7 +144,7 @@ static int record(struct net *net, enum net_pass pass, int from, int to, const s
     *out = NULL;
     memcpy(graphs->written, net->internals->written, written);
     if (!status) {
-        status = net_run_layers(net, pass, from, to, run, first);
+        status = net_run_layers(net, direction, from, to, pass, first);
         if (status)
             snprintf(graphs->obstacle, sizeof graphs->obstacle, "%s", error_text());
         if (engine->i->graph->end(engine->context, out))
@@ -179,44 +179,44 @@ static struct recording *find_recording(struct net *net, struct segment *segment
     return recording;
 }
 
-int net_graphs_run(struct net *net, enum net_pass pass, int from, int to, const struct run *run,
-                   bool first)
+int net_graphs_run(struct net *net, enum net_pass direction, int from, int to,
+                   const struct pass *pass, bool first)
 {
     const struct engine *engine = net->engine;
     const struct engine_graph_i *i = engine->i->graph;
-    struct segment *segment = &net->internals->graphs->segments[pass][from];
-    uint64_t signature = sign(net, pass, from, to, first);
+    struct segment *segment = &net->internals->graphs->segments[direction][from];
+    uint64_t signature = sign(net, direction, from, to, first);
     struct recording *recording;
     int status;
 
-    assert(pass == NET_FORWARD ? from <= to : to <= from);
+    assert(direction == NET_FORWARD ? from <= to : to <= from);
     for (int r = 0; segment->to != to && r < RECORDINGS; r++)
         forget(net, &segment->recording[r]);
     segment->to = to;
     recording = find_recording(net, segment, signature);
     if (segment->made >= MOST_RECORDINGS || !recording->seen) {
         recording->seen = true;
-        return net_run_layers(net, pass, from, to, run, first);
+        return net_run_layers(net, direction, from, to, pass, first);
     }
     if (recording->graph) {
         net_note_position(net, 2 * (int64_t)from + (pass != NET_FORWARD));
         status = i->launch(engine->context, recording->graph);
         if (status <= 0) {
-            catch_up(net, pass, from, to, first);
+            catch_up(net, direction, from, to, first);
             return status;
         }
         i->destroy(engine->context, recording->graph); /* memory has moved since */
         recording->graph = NULL;
     }
     segment->made++;
-    if (record(net, pass, from, to, run, first, &recording->graph))
-        return net_run_layers(net, pass, from, to, run, first);
+    if (record(net, direction, from, to, pass, first, &recording->graph))
+        return net_run_layers(net, direction, from, to, pass, first);
     return i->launch(engine->context, recording->graph);
 }
 
-int net_graphs_prepare(struct net *net, const struct run *run)
+int net_graphs_prepare(struct net *net, const struct pass *pass)
 {
-    return net->engine->i->graph->prepare(net->engine->context, run);
+    return net->engine->i->graph->prepare(net->engine->context, pass);
 }
 
 struct net_recorded net_recorded(const struct net *net)
@@ -225,9 +225,10 @@ struct net_recorded net_recorded(const struct net *net)
     struct net_recorded out = {.possible = graphs != NULL,
                                .obstacle = graphs ? graphs->obstacle : ""};
 
-    for (int pass = 0; graphs && pass < 2; pass++)
+    for (int direction = 0; graphs && direction < 2; direction++)
         for (int l = 0; l < net->nlayers; l++)
             for (int r = 0; r < RECORDINGS; r++)
-                out.segments[pass] += graphs->segments[pass][l].recording[r].graph != NULL;
+                out.segments[direction] +=
+                    graphs->segments[direction][l].recording[r].graph != NULL;
     return out;
 }

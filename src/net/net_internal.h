@@ -87,16 +87,16 @@ enum net_pass { NET_FORWARD, NET_BACKWARD };
 
 /* Layers `from` to `to` of a pass, one after the other; of layers without backward, nothing is
  * done there (passes.c). */
-int net_run_layers(struct net *net, enum net_pass pass, int from, int to, const struct run *run,
-                   bool first);
+int net_run_layers(struct net *net, enum net_pass direction, int from, int to,
+                   const struct pass *pass, bool first);
 /* The same, recorded once and launched from then on (net_graphs.c); only where that is usable, and
  * only layers between which the host does nothing. net_graphs_prepare: before a pass of such. */
 int net_graphs_open(struct net *net);
 void net_graphs_close(struct net *net);
 bool net_graphs_usable(const struct net *net);
-int net_graphs_prepare(struct net *net, const struct run *run);
-int net_graphs_run(struct net *net, enum net_pass pass, int from, int to, const struct run *run,
-                   bool first);
+int net_graphs_prepare(struct net *net, const struct pass *pass);
+int net_graphs_run(struct net *net, enum net_pass direction, int from, int to,
+                   const struct pass *pass, bool first);
 /* A gradient is overwritten by the first layer that computes it in an iteration, added to by
  * others: says so to the layer's parameters (passes.c). */
 void net_set_accumulate(struct net *net, int layer, bool first);

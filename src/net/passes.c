@@ -11,10 +11,10 @@
 #include <string.h>
 
 /* A pass under way. */
-struct pass {
+struct walk {
     struct net *net;
     enum net_pass which;
-    const struct run *run;
+    const struct pass *pass;
     bool first;
     const struct net_hooks *hooks; /* or NULL */
     bool recorded;                 /* layers between which the host does nothing are run as one */
@@ -106,47 +106,48 @@ static void refresh_views(struct net *net)
     }
 }
 
-int net_run_layers(struct net *net, enum net_pass pass, int from, int to, const struct run *run,
-                   bool first)
+int net_run_layers(struct net *net, enum net_pass direction, int from, int to,
+                   const struct pass *pass, bool first)
 {
     for (int l = from, step = to >= from ? 1 : -1; l != to + step; l += step) {
         struct layer *layer = &net->layers[l];
         int64_t start = trace_begin(net->trace);
         int status;
 
-        if (pass == NET_BACKWARD && !layer->needs_backward)
+        if (direction == NET_BACKWARD && !layer->needs_backward)
             continue;
-        if (pass == NET_BACKWARD)
+        if (direction == NET_BACKWARD)
             net_set_accumulate(net, l, first);
-        net_note_position(net, 2 * (int64_t)l + (pass == NET_BACKWARD));
-        status = pass == NET_FORWARD ? layer_forward(layer, run) : layer_backward(layer, run);
+        net_note_position(net, 2 * (int64_t)l + (direction == NET_BACKWARD));
+        status =
+            direction == NET_FORWARD ? layer_forward(layer, pass) : layer_backward(layer, pass);
         if (status)
             return net_layer_error(net, l);
         trace_span(net->trace, TRACE_COMPUTE,
-                   pass == NET_BACKWARD ? TRACE_BACKWARD
-                   : layer->i->is_data  ? TRACE_INPUT
-                                        : TRACE_FORWARD,
+                   direction == NET_BACKWARD ? TRACE_BACKWARD
+                   : layer->i->is_data       ? TRACE_INPUT
+                                             : TRACE_FORWARD,
                    l, start);
     }
     return 0;
 }
 
-int net_layer_forward(struct net *net, int layer, const struct run *run)
+int net_layer_forward(struct net *net, int layer, const struct pass *pass)
 {
-    return net_run_layers(net, NET_FORWARD, layer, layer, run, true);
+    return net_run_layers(net, NET_FORWARD, layer, layer, pass, true);
 }
 
-int net_layer_backward(struct net *net, int layer, const struct run *run)
+int net_layer_backward(struct net *net, int layer, const struct pass *pass)
 {
     memset(net->internals->written, 0, (size_t)net->nparams * sizeof(bool));
     if (net->layers[layer].needs_backward && seed_losses(net, layer))
         return -1;
-    return net_run_layers(net, NET_BACKWARD, layer, layer, run, true);
+    return net_run_layers(net, NET_BACKWARD, layer, layer, pass, true);
 }
 
 /* The groups whose hooks are called at that layer: before it in the forward pass, behind it in the
  * backward one. between: those that have their place between layers; else the others. */
-static int hooked_groups(const struct pass *p, int layer, bool between, int groups[])
+static int hooked_groups(const struct walk *p, int layer, bool between, int groups[])
 {
     const struct net_hooks *hooks = p->hooks;
     int all[LAYER_MAX_PARAMS], n = 0, count = net_groups_of(p->net, layer, all);
@@ -162,7 +163,7 @@ static int hooked_groups(const struct pass *p, int layer, bool between, int grou
     return n;
 }
 
-static int call_hooks(const struct pass *p, int layer, bool between)
+static int call_hooks(const struct walk *p, int layer, bool between)
 {
     int groups[LAYER_MAX_PARAMS], count = hooked_groups(p, layer, between, groups);
 
@@ -173,7 +174,7 @@ static int call_hooks(const struct pass *p, int layer, bool between)
     return 0;
 }
 
-static bool is_hooked(const struct pass *p, int layer)
+static bool is_hooked(const struct walk *p, int layer)
 {
     int groups[LAYER_MAX_PARAMS];
 
@@ -181,19 +182,19 @@ static bool is_hooked(const struct pass *p, int layer)
 }
 
 /* Whether the host acts in the layer's own forward or backward. */
-static bool acts(const struct pass *p, const struct layer *layer)
+static bool acts(const struct walk *p, const struct layer *layer)
 {
     return layer->joins || (p->which == NET_FORWARD ? layer->i->forward : layer->i->backward);
 }
 
-static int step_of(const struct pass *p)
+static int step_of(const struct walk *p)
 {
     return p->which == NET_FORWARD ? 1 : -1;
 }
 
 /* The last layer of the stretch that begins at `from`, in which the host does nothing: it ends
  * where hooks have their place, at a layer in which the host acts, and at a loss's gradient. */
-static int stretch_end(const struct pass *p, int from)
+static int stretch_end(const struct walk *p, int from)
 {
     const struct net *net = p->net;
     int to = from;
@@ -211,20 +212,20 @@ static int stretch_end(const struct pass *p, int from)
     return to;
 }
 
-static int run_stretch(const struct pass *p, int from, int *to)
+static int run_stretch(const struct walk *p, int from, int *to)
 {
     struct net *net = p->net;
 
     if (p->which == NET_BACKWARD && seed_losses(net, from))
         return -1;
     if (!p->recorded || acts(p, &net->layers[from]))
-        return net_run_layers(net, p->which, from, from, p->run, p->first);
+        return net_run_layers(net, p->which, from, from, p->pass, p->first);
     *to = stretch_end(p, from);
-    return net_graphs_run(net, p->which, from, *to, p->run, p->first);
+    return net_graphs_run(net, p->which, from, *to, p->pass, p->first);
 }
 
 /* Hooks that have no place between layers, where these run as one. */
-static int call_other_hooks(const struct pass *p)
+static int call_other_hooks(const struct walk *p)
 {
     for (int i = 0; p->recorded && i < p->net->nlayers; i++) {
         int l = p->which == NET_FORWARD ? i : p->net->nlayers - 1 - i;
@@ -235,13 +236,13 @@ static int call_other_hooks(const struct pass *p)
 }
 
 /* A net that is not recorded is one whose stretches are one layer long. */
-static int run_pass(struct pass p)
+static int run_pass(struct walk p)
 {
     struct net *net = p.net;
     bool forward = p.which == NET_FORWARD;
 
     p.recorded = net_graphs_usable(net);
-    if ((p.recorded && net_graphs_prepare(net, p.run)) || (forward && call_other_hooks(&p)))
+    if ((p.recorded && net_graphs_prepare(net, p.pass)) || (forward && call_other_hooks(&p)))
         return -1;
     for (int from = forward ? 0 : net->nlayers - 1, to; from >= 0 && from < net->nlayers;
          from = to + step_of(&p)) {
@@ -257,22 +258,24 @@ static int run_pass(struct pass p)
     return 0;
 }
 
-int net_forward(struct net *net, const struct run *run, const struct net_hooks *hooks, double *loss)
+int net_forward(struct net *net, const struct pass *pass, const struct net_hooks *hooks,
+                double *loss)
 {
-    if (run_pass((struct pass){
-            .net = net, .which = NET_FORWARD, .run = run, .first = true, .hooks = hooks}))
+    if (run_pass((struct walk){
+            .net = net, .which = NET_FORWARD, .pass = pass, .first = true, .hooks = hooks}))
         return -1;
     return loss ? net_add_losses(net, loss) : 0;
 }
 
-int net_backward(struct net *net, const struct run *run, bool first, const struct net_hooks *hooks)
+int net_backward(struct net *net, const struct pass *pass, bool first,
+                 const struct net_hooks *hooks)
 {
     if (!net->train)
         return error_set("a net of the TEST phase has no backward pass");
     memset(net->internals->written, 0, (size_t)net->nparams * sizeof(bool));
     refresh_views(net);
-    return run_pass((struct pass){
-        .net = net, .which = NET_BACKWARD, .run = run, .first = first, .hooks = hooks});
+    return run_pass((struct walk){
+        .net = net, .which = NET_BACKWARD, .pass = pass, .first = first, .hooks = hooks});
 }
 
 int net_read_blob(const struct net *net, const struct blob *blob, float *out)
@@ -297,12 +300,12 @@ static size_t find_in_blob(const struct net *net, const struct blob *blob, const
     return at;
 }
 
-const struct layer *net_find_nonfinite(struct net *net, const struct run *run, struct strbuf *out)
+const struct layer *net_find_nonfinite(struct net *net, const struct pass *pass, struct strbuf *out)
 {
     for (int l = 0; l < net->nlayers; l++) {
         const struct layer *layer = &net->layers[l];
 
-        if (!layer->i->is_data && net_layer_forward(net, l, run))
+        if (!layer->i->is_data && net_layer_forward(net, l, pass))
             return NULL;
         for (int t = 0; t < layer->ntops; t++) {
             size_t count, at = find_in_blob(net, layer->tops[t], layer->def->name, &count, out);
@@ -318,7 +321,7 @@ const struct layer *net_find_nonfinite(struct net *net, const struct run *run, s
     return NULL;
 }
 
-int net_check_blob(struct net *net, const struct blob *blob, const struct run *run)
+int net_check_blob(struct net *net, const struct blob *blob, const struct pass *pass)
 {
     struct strbuf out = {.data = NULL};
     size_t count;
@@ -326,7 +329,7 @@ int net_check_blob(struct net *net, const struct blob *blob, const struct run *r
 
     if (status) {
         strbuf_puts(&out, "; ");
-        net_find_nonfinite(net, run, &out);
+        net_find_nonfinite(net, pass, &out);
         error_set("%s", strbuf_text(&out));
     }
     strbuf_free(&out);

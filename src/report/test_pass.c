@@ -143,13 +143,13 @@ static void spread(const struct test_pass *pass, int b, double *row)
     }
 }
 
-int test_pass_run(const struct test_pass *pass, int b, uint64_t first, const struct run *run,
+int test_pass_run(const struct test_pass *pass, int b, uint64_t first, const struct pass *keys,
                   double *row)
 {
     struct net *net = test_pass_net(pass, b);
 
     if ((net == pass->rest && net_seek(net, first + (uint64_t)b * pass->batch)) ||
-        net_forward(net, run, NULL, NULL) || outputs_read(net, row) || weigh(pass, b, net, row))
+        net_forward(net, keys, NULL, NULL) || outputs_read(net, row) || weigh(pass, b, net, row))
         return error_context("test batch %d", b);
     spread(pass, b, row);
     spread(pass, b, row + test_pass_width(pass) / 2);

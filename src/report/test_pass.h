@@ -46,7 +46,7 @@ uint64_t test_pass_length(const struct test_pass *pass);
 size_t test_pass_width(const struct test_pass *pass);
 
 /* Batch b of a test that begins at sample `first`, to which net_seek has brought the first net. */
-int test_pass_run(const struct test_pass *pass, int b, uint64_t first, const struct run *run,
+int test_pass_run(const struct test_pass *pass, int b, uint64_t first, const struct pass *keys,
                   double *row);
 
 /* The means of such rows, one for each batch, in one more row: the outputs, then the loss. */

@@ -223,7 +223,7 @@ static int time_passes(const struct job *job, struct compute *compute, int batch
                        double *sample_bytes)
 {
     const double least_seconds = 1;
-    const struct run run = {.seed = job->seed};
+    const struct pass pass = {.seed = job->seed};
     struct owner owner = {.last = NULL};
     struct fake_data *fake;
     struct net *net = NULL;
@@ -234,8 +234,8 @@ static int time_passes(const struct job *job, struct compute *compute, int batch
 
     /* the loss is read when all before it is computed, whatever the engine */
     for (; !status && (passes < 2 || now - start < least_seconds); passes++) {
-        status = (passes > -2 && net_backward(net, &run, true, NULL)) || fake_data_write(fake) ||
-                 net_forward(net, &run, NULL, &loss);
+        status = (passes > -2 && net_backward(net, &pass, true, NULL)) || fake_data_write(fake) ||
+                 net_forward(net, &pass, NULL, &loss);
         now = clock_seconds();
         if (passes == -1)
             start = now;

@@ -417,7 +417,7 @@ int compute_open_shares(struct compute *compute, const struct job *job, const st
 }
 
 /* A grain has running sums of its own, and keeps them where the pass makes NaN or infinity. */
-static int forward_grain(struct compute *compute, const struct run *run,
+static int forward_grain(struct compute *compute, const struct pass *pass,
                          const struct net_hooks *hooks, const struct job *job, int share,
                          double *loss)
 {
@@ -426,7 +426,7 @@ static int forward_grain(struct compute *compute, const struct run *run,
 
     assert(share >= 0 && share < job_shares(job));
     compute_statistics(compute, all + (size_t)share * count, true);
-    if (net_forward(compute->net, run, hooks, loss))
+    if (net_forward(compute->net, pass, hooks, loss))
         return -1;
     compute_statistics(compute, now, false);
     if (finite_begin(now, count) == count)
@@ -435,15 +435,15 @@ static int forward_grain(struct compute *compute, const struct run *run,
 }
 
 int compute_forward(struct compute *compute, const struct job *job, struct sync *sync,
-                    const struct run *run, const struct net_hooks *hooks, int share, double *loss)
+                    const struct pass *pass, const struct net_hooks *hooks, int share, double *loss)
 {
     if (compute->fake && fake_data_write(compute->fake))
         return -1;
     if (compute->grains.statistics)
-        return forward_grain(compute, run, hooks, job, share, loss);
+        return forward_grain(compute, pass, hooks, job, share, loss);
     if (!compute->counts)
-        return net_forward(compute->net, run, hooks, loss);
-    return error_status(net_forward(compute->net, run, hooks, NULL) ||
+        return net_forward(compute->net, pass, hooks, loss);
+    return error_status(net_forward(compute->net, pass, hooks, NULL) ||
                         net_count_labels(compute->net, compute->counts) ||
                         sync_sum(sync, compute->counts, compute->counted_losses) ||
                         net_share_losses(compute->net, job->nworkers, compute->counts, loss));

@@ -77,7 +77,8 @@ int compute_open_shares(struct compute *compute, const struct job *job, const st
  * drop-stragglers nobody is to wait for all others, and each divides by its own; so does a grain.
  * Collective over the workers where they share losses. */
 int compute_forward(struct compute *compute, const struct job *job, struct sync *sync,
-                    const struct run *run, const struct net_hooks *hooks, int share, double *loss);
+                    const struct pass *pass, const struct net_hooks *hooks, int share,
+                    double *loss);
 
 /* All but the engine, which outlives what is built on it. */
 void compute_close(struct compute *compute, const struct job *job);

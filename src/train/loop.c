@@ -38,21 +38,21 @@ static bool is_placed(void *context, int group)
 
 /* Puts in front of the message when it was, and on what: labels and records are counted in a batch.
  */
-static int pass_error(const struct trainer *t, int64_t iteration, const struct run *run)
+static int pass_error(const struct trainer *t, int64_t iteration, const struct pass *keys)
 {
     return error_context("iteration %" PRId64 ", samples %" PRIu64 " to %" PRIu64, iteration,
-                         run->first_sample, run->first_sample + (uint64_t)t->job.batch - 1);
+                         keys->first_sample, keys->first_sample + (uint64_t)t->job.batch - 1);
 }
 
 /* That pass's place in the order of samples. */
-static struct run run_of(const struct trainer *t, int64_t iteration, int pass)
+static struct pass pass_of(const struct trainer *t, int64_t iteration, int pass)
 {
     const struct job *job = &t->job;
     int64_t before = job->before + pass * (job->options->reproducible ? job->batch : job->turn);
 
-    return (struct run){.seed = job->seed,
-                        .first_sample =
-                            job_samples_before(job, &t->at, iteration) + (uint64_t)before};
+    return (struct pass){.seed = job->seed,
+                         .first_sample =
+                             job_samples_before(job, &t->at, iteration) + (uint64_t)before};
 }
 
 static int average_statistics(struct trainer *t)
@@ -77,17 +77,17 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
     t->compute.average.now = iteration;
     monitor_keep_statistics(&t->monitor);
     for (*pass = 0; *pass < t->job.iter_size; ++*pass, row += grains ? width : 0) {
-        struct run run = run_of(t, iteration, *pass);
+        struct pass keys = pass_of(t, iteration, *pass);
         bool finite = isfinite(*loss);
-        if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &hooks, *pass, row))
-            return pass_error(t, iteration, &run);
+        if (compute_forward(&t->compute, &t->job, t->exchange.sync, &keys, &hooks, *pass, row))
+            return pass_error(t, iteration, &keys);
         *loss += *row / t->job.iter_size;
         /* counted once, where it arose: what is added to a NaN is one, too */
         if (finite && !isfinite(*loss) && ++t->monitor.bad_losses >= t->job.options->skip_nan)
-            return monitor_report_divergence(&t->monitor, &t->rates, iteration, &run,
+            return monitor_report_divergence(&t->monitor, &t->rates, iteration, &keys,
                                              t->exchange.sync, *loss);
-        if (net_backward(t->compute.net, &run, *pass == 0 || grains, &hooks))
-            return pass_error(t, iteration, &run);
+        if (net_backward(t->compute.net, &keys, *pass == 0 || grains, &hooks))
+            return pass_error(t, iteration, &keys);
         if (display && outputs_read_part(t->compute.net, row + 1))
             return -1;
     }
@@ -274,8 +274,8 @@ static int log_last_loss(struct trainer *t, int64_t end)
         return -1;
     compute_statistics(&t->compute, t->compute.grains.mean, false);
     for (int s = 0; s < job_shares(&t->job); s++) {
-        struct run run = run_of(t, end, s);
-        if (compute_forward(&t->compute, &t->job, t->exchange.sync, &run, &none, s, &losses[s]))
+        struct pass keys = pass_of(t, end, s);
+        if (compute_forward(&t->compute, &t->job, t->exchange.sync, &keys, &none, s, &losses[s]))
             return -1;
     }
     if (grains && grains_mean(&t->compute.grains, &t->job, t->exchange.sync, losses, 1))

@@ -79,7 +79,7 @@ bool monitor_hurries(const struct monitor *monitor);
 /* After a pass whose loss is NaN or infinite: fails, and says where that arose if it can be found.
  * The net is of no use afterwards. */
 int monitor_report_divergence(struct monitor *monitor, const struct rates *rates, int64_t iteration,
-                              const struct run *run, struct sync *sync, double loss);
+                              const struct pass *pass, struct sync *sync, double loss);
 
 /* Rank 0: explains once a loss that is a multiple of 87.3365. */
 void monitor_explain_loss(struct monitor *monitor, double loss);

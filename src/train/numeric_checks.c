@@ -22,7 +22,7 @@
 /* Says in `out` where it arose, or nothing where that cannot be found. Returns whether it stands in
  * the data. This rank looks alone. The pass has spoilt running averages, about which BatchNorm
  * takes its sums: 0 takes the place of what is not finite. */
-static bool find_nonfinite(struct monitor *monitor, const struct run *run, struct strbuf *out)
+static bool find_nonfinite(struct monitor *monitor, const struct pass *pass, struct strbuf *out)
 {
     struct net *net = monitor->compute->net;
     struct grains *grains = &monitor->compute->grains;
@@ -40,7 +40,7 @@ static bool find_nonfinite(struct monitor *monitor, const struct run *run, struc
         grains->mean[i] = isfinite(grains->mean[i]) ? grains->mean[i] : 0;
     if (compute_put_statistics(monitor->compute, monitor->job))
         return false;
-    source = net_find_nonfinite(net, run, out);
+    source = net_find_nonfinite(net, pass, out);
     return source && source->i->is_data;
 }
 
@@ -58,10 +58,10 @@ static bool another_found(const struct monitor *monitor, struct sync *sync)
 }
 
 int monitor_report_divergence(struct monitor *monitor, const struct rates *rates, int64_t iteration,
-                              const struct run *run, struct sync *sync, double loss)
+                              const struct pass *pass, struct sync *sync, double loss)
 {
     struct strbuf where = {.data = NULL}, row = {.data = NULL};
-    bool in_data = find_nonfinite(monitor, run, &where);
+    bool in_data = find_nonfinite(monitor, pass, &where);
 
     if (!where.length && another_found(monitor, sync))
         goto out;                           /* its message is agreed at closing */

@@ -20,7 +20,7 @@ static int run_test_batches(struct trainer *t, const struct test_pass *pass, int
     int64_t interval = t->job.solver->test_interval;
     int64_t before =
         interval > 0 ? (iteration + interval - 1) / interval : 0; /* tests, from 0 on */
-    const struct run run = {.seed = t->job.seed};
+    const struct pass keys = {.seed = t->job.seed};
     uint64_t first;
 
     if (before > 0 && !t->job.solver->test_initialization)
@@ -30,7 +30,7 @@ static int run_test_batches(struct trainer *t, const struct test_pass *pass, int
         return -1;
     for (int b = t->job.rank; b < pass->batches && !monitor_hurries(&t->monitor);
          b += t->job.nworkers)
-        if (test_pass_run(pass, b, first, &run, table + (size_t)b * width))
+        if (test_pass_run(pass, b, first, &keys, table + (size_t)b * width))
             return -1;
     return 0;
 }

@@ -10,7 +10,7 @@ void rig_start(struct rig *rig, struct engine *engine, enum op_kind kind)
 {
     *rig = (struct rig){.engine = engine};
     rig->args = (struct op_args){.kind = kind, .train = true, .layer = "rig"};
-    rig->run = (struct run){.seed = 7, .first_sample = 100};
+    rig->pass = (struct pass){.seed = 7, .first_sample = 100};
 }
 
 static void blob_start(struct blob *blob, const char *name, int naxes, const int64_t *dims)
@@ -166,12 +166,12 @@ void rig_finish(struct rig *rig)
 
 int rig_forward(struct rig *rig)
 {
-    return op_forward(rig->op, &rig->run);
+    return op_forward(rig->op, &rig->pass);
 }
 
 int rig_backward(struct rig *rig)
 {
-    return op_backward(rig->op, &rig->run);
+    return op_backward(rig->op, &rig->pass);
 }
 
 int rig_write(struct rig *rig, struct tensor *tensor, const float *values)

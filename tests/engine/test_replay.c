@@ -185,7 +185,7 @@ END_TEST
 START_TEST(passes_take_no_less_than_the_profile_says)
 {
     enum { PASSES = 20 };
-    struct run run = {.seed = 1};
+    struct pass pass = {.seed = 1};
     struct engine engine;
     struct made made;
     double loss, start;
@@ -195,9 +195,9 @@ START_TEST(passes_take_no_less_than_the_profile_says)
     ck_assert_msg(net_build(made.net, &engine, 1) == 0, "%s", error_text());
     start = clock_seconds();
     for (int i = 0; i < PASSES; i++) {
-        ck_assert_int_eq(net_forward(made.net, &run, NULL, &loss), 0);
+        ck_assert_int_eq(net_forward(made.net, &pass, NULL, &loss), 0);
         ck_assert_double_eq(loss, 0);
-        ck_assert_int_eq(net_backward(made.net, &run, true, NULL), 0);
+        ck_assert_int_eq(net_backward(made.net, &pass, true, NULL), 0);
     }
     /* a nap that ends late shortens the next one, never by more than it was late */
     ck_assert_double_ge(clock_seconds() - start, PASSES * PASS_SECONDS);
@@ -214,7 +214,7 @@ START_TEST(a_layer_that_another_takes_in_takes_its_time)
         "layer { name: 'bn' type: 'BatchNorm' bottom: 'd' top: 'd' } "
         "layer { name: 'scale' type: 'Scale' bottom: 'd' top: 's' scale_param { bias_term: true } "
         "} ";
-    struct run run = {.seed = 1};
+    struct pass pass = {.seed = 1};
     struct engine engine;
     struct made made;
     double loss, start;
@@ -224,7 +224,7 @@ START_TEST(a_layer_that_another_takes_in_takes_its_time)
     ck_assert_int_eq(make_net(&made, text, true, NULL, NULL), 0);
     ck_assert_msg(net_build(made.net, &engine, 1) == 0, "%s", error_text());
     start = clock_seconds();
-    ck_assert_int_eq(net_forward(made.net, &run, NULL, &loss), 0);
+    ck_assert_int_eq(net_forward(made.net, &pass, NULL, &loss), 0);
     ck_assert_double_ge(clock_seconds() - start, 0.006);
     unmake_net(&made);
     engine_close(&engine);

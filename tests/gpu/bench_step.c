@@ -106,9 +106,9 @@ static int update_group(struct bench *b, int group)
 /* As training on one GPU does it: updates between two passes. */
 static int one_step(struct bench *b)
 {
-    const struct run run = {.seed = 1, .first_sample = b->step++};
+    const struct pass pass = {.seed = 1, .first_sample = b->step++};
 
-    if (net_forward(b->net, &run, NULL, NULL) || net_backward(b->net, &run, true, NULL))
+    if (net_forward(b->net, &pass, NULL, NULL) || net_backward(b->net, &pass, true, NULL))
         return -1;
     for (int g = 0; g < b->net->ngroups; g++)
         if (update_group(b, g))

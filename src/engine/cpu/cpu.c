@@ -237,21 +237,21 @@ static int kind_backward(struct cpu_op *op)
     return 0;
 }
 
-static int cpu_op_forward(struct op *base, const struct run *run)
+static int cpu_op_forward(struct op *base, const struct pass *pass)
 {
     struct cpu_op *op = cpu_op_of(base);
 
     cpu_enter(op->engine);
-    op->run = run;
+    op->pass = pass;
     return kind_forward(op) ? cpu_op_error(op) : 0;
 }
 
-static int cpu_op_backward(struct op *base, const struct run *run)
+static int cpu_op_backward(struct op *base, const struct pass *pass)
 {
     struct cpu_op *op = cpu_op_of(base);
 
     cpu_enter(op->engine);
-    op->run = run;
+    op->pass = pass;
     return kind_backward(op) ? cpu_op_error(op) : 0;
 }
 

@@ -110,8 +110,8 @@ struct cpu_op {
     const struct cpu_kind *kind;
     struct cpu_engine *engine;
     struct op_args args;
-    const struct run *run; /* the one under way */
-    struct owner owner;    /* of all its memory, views and primitives */
+    const struct pass *pass; /* the one under way */
+    struct owner owner;      /* of all its memory, views and primitives */
     /* Per bottom that cpu_op_take was called for; the others are used as they are. */
     struct cpu_view *in;
     struct cpu_view *out; /* tensor NULL where it does not propagate */
@@ -127,7 +127,7 @@ enum cpu_blobs {
     CPU_PLAIN_AGAIN,   /* the same, and backward reads the bottoms, too */
 };
 
-/* One operator. Each of its functions finds op->run, and what was filled before; create a zeroed
+/* One operator. Each of its functions finds op->pass, and what was filled before; create a zeroed
  * struct otherwise. destroy must cope with what a failed create left. */
 struct cpu_kind {
     size_t size; /* of the op's struct; 0: it is a struct cpu_op */

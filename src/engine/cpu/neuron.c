@@ -117,7 +117,7 @@ CPU_KERNEL static void dropout_mask_words(const struct rng *rng, uint32_t first,
     }
 }
 
-static void dropout_mask_draw(const struct dropout *drop, const struct run *run)
+static void dropout_mask_draw(const struct dropout *drop, const struct pass *pass)
 {
     const uint32_t layer = (uint32_t)drop->op.args.layer_index;
     const uint32_t least = (uint32_t)ceil((double)drop->op.args.u.dropout.ratio * 0x1p24);
@@ -127,7 +127,7 @@ static void dropout_mask_draw(const struct dropout *drop, const struct run *run)
         for (int64_t w = 0; w < drop->words; w += MASK_PIECE) {
             int64_t n = drop->words - w < MASK_PIECE ? drop->words - w : MASK_PIECE;
             struct rng rng =
-                rng_make(run->seed, RNG_DROPOUT, layer, run->first_sample + (uint64_t)s);
+                rng_make(pass->seed, RNG_DROPOUT, layer, pass->first_sample + (uint64_t)s);
             dropout_mask_words(&rng, (uint32_t)w, n, least, drop->mask + s * drop->words + w);
         }
 }
@@ -193,7 +193,7 @@ static int dropout_run(struct cpu_op *op, bool back, const float *from, float *t
     if (!op->args.train)
         return 0;
     if (!back)
-        dropout_mask_draw(drop, op->run);
+        dropout_mask_draw(drop, op->pass);
     if (drop->format)
         dropout_apply_planes(drop, scale, from, to);
     else

@@ -221,15 +221,15 @@ static void pool_weigh_one(const float *x, const struct op_windows *a, int64_t b
     *y = sum > 0 ? squares / sum : 0;
 }
 
-static void pool_stochastic_plane(const struct pool *pool, const struct run *run, int64_t plane,
+static void pool_stochastic_plane(const struct pool *pool, const struct pass *pass, int64_t plane,
                                   const float *x, float *y, int32_t *where)
 {
     const struct cpu_planes *top = &pool->top;
     const struct op_windows *a = &pool->windows;
     int64_t pixels = top->pixels, block = top->block;
     int64_t first = plane % top->groups * block;
-    struct rng rng = rng_make(run->seed, RNG_POOL, (uint32_t)pool->op.args.layer_index,
-                              run->first_sample + (uint64_t)(plane / top->groups));
+    struct rng rng = rng_make(pass->seed, RNG_POOL, (uint32_t)pool->op.args.layer_index,
+                              pass->first_sample + (uint64_t)(plane / top->groups));
 
     for (int64_t p = 0; p < pixels; p++) {
         struct window win = pool_window_of(a, p);
@@ -375,7 +375,7 @@ static int pool_forward(struct cpu_op *op)
     for (int64_t p = 0; p < pool->bottom.planes; p++) {
         int32_t *where = pool->where ? pool->where + p * to : NULL;
         if (op->args.u.pool.method == POOL_STOCHASTIC)
-            pool_stochastic_plane(pool, op->run, p, x + p * from, y + p * to, where);
+            pool_stochastic_plane(pool, op->pass, p, x + p * from, y + p * to, where);
         else if (pool->usual)
             pool_max_forward(&pool->windows, pool->top.block, x + p * from, y + p * to,
                              pool->numbers ? pool->numbers + p * to : NULL);

@@ -68,7 +68,7 @@ static int64_t nap_until(int64_t end)
     return at;
 }
 
-static int pass(struct replay_engine *engine, int64_t duration)
+static int nap_pass(struct replay_engine *engine, int64_t duration)
 {
     int64_t start = clock_ns(), end;
 
@@ -82,20 +82,20 @@ static int pass(struct replay_engine *engine, int64_t duration)
     return 0;
 }
 
-static int replay_forward(struct op *op, const struct run *run)
+static int replay_forward(struct op *op, const struct pass *pass)
 {
     struct replay_op *replay = (struct replay_op *)op;
 
-    (void)run;
-    return pass(replay->engine, replay->forward);
+    (void)pass;
+    return nap_pass(replay->engine, replay->forward);
 }
 
-static int replay_backward(struct op *op, const struct run *run)
+static int replay_backward(struct op *op, const struct pass *pass)
 {
     struct replay_op *replay = (struct replay_op *)op;
 
-    (void)run;
-    return pass(replay->engine, replay->backward);
+    (void)pass;
+    return nap_pass(replay->engine, replay->backward);
 }
 
 static void replay_destroy(struct op *op)
