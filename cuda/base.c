@@ -29,10 +29,10 @@ static int open_streams(struct cuda_engine *engine)
     return 0;
 }
 
-int cuda_base_open(struct cuda_engine *engine, const struct engine_options *options, bool dnn)
+int cuda_base_open(struct cuda_engine *engine, int number, size_t workspace, bool dnn)
 {
-    engine->workspace = options->workspace ? options->workspace : DEFAULT_WORKSPACE;
-    return cuda_device_open(engine, options->device) || cuda_libs_open(&engine->libs, dnn) ||
+    engine->workspace = workspace ? workspace : DEFAULT_WORKSPACE;
+    return cuda_device_open(engine, number) || cuda_libs_open(&engine->libs, dnn) ||
                    open_streams(engine) || cuda_staging_open(engine) ||
                    cublaslt_check(engine, engine->libs.cublasLtCreate_(&engine->cublaslt))
                ? -1

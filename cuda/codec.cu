@@ -1,11 +1,11 @@
-/* Gradients in fewer bits, to the bits of engine/codec.c: bfloat16 value by value, one bit by a
+/* Gradients in fewer bits, to the bits of device/codec.c: bfloat16 value by value, one bit by a
  * block per row.
  *
  * Nothing here multiplies, so nothing can be contracted; a row's sums keep the order of
- * engine/codec.h, in which each thread has a lane. */
+ * device/codec.h, in which each thread has a lane. */
 #include "kernel.cuh"
 
-#include "engine/codec.h"
+#include "device/codec.h"
 
 KERNEL void encode_bf16(const float *__restrict__ x, float *__restrict__ residual, size_t n,
                         struct bf16 *out)

@@ -2,7 +2,7 @@
  *
  * Opening is where missing things are told apart: driver, device, library. */
 #include "cuda_internal.h"
-#include "device.h"
+#include "gpu.h"
 
 #include "engine/engine_internal.h"
 #include "engine/op_check.h"
@@ -69,7 +69,7 @@ static int cuda_open(const struct engine_options *options, void **context)
     engine->deterministic = options->deterministic;
     engine->no_graphs = options->no_graphs;
     engine->no_fusion = options->no_fusion;
-    if (cuda_base_open(engine, options, true) || choose_math(engine, options->math) ||
+    if (cuda_base_open(engine, options->device, options->workspace, true) || choose_math(engine, options->math) ||
         cudnn_check(engine, engine->libs.cudnnCreate_(&engine->cudnn)) ||
         cudnn_check(engine, engine->libs.cudnnSetStream_(engine->cudnn, engine->stream)) ||
         cuda_plans_open(engine)) {
@@ -227,42 +227,26 @@ static int cuda_op_create(void *context, const struct op_args *args, struct op *
     return 0;
 }
 
-static const struct engine_services_i services = {
-    .update = cuda_update,
-    .sumsq = cuda_sumsq,
-    .encode = cuda_encode,
-    .images_create = cuda_images_create,
-    .images_destroy = cuda_images_destroy,
-    .images_write = cuda_images_write,
-};
+static const struct engine_images_i images = {
+    .create = cuda_images_create, .destroy = cuda_images_destroy, .write = cuda_images_write};
 
 const struct engine_i engine_cuda = {
     .name = "cuda",
+    .device = &device_cuda,
     .open = cuda_open,
     .close = cuda_close,
-    .alloc = cuda_engine_alloc,
-    .free = cuda_free,
-    .room = cuda_room,
     .write = cuda_write,
     .read = cuda_read,
     .release = cuda_release,
     .fuses = cuda_fuses,
     .op_create = cuda_op_create,
-    .gemm = cuda_gemm,
     .factors = cuda_inner_product_factors,
-    .device = cuda_device_words,
-    .finish = cuda_finish,
-    .own_memory = true,
-    .copies = &cuda_copies,
-    .services = &services,
+    .images = &images,
     .graph = &cuda_graph,
-#ifdef HAVE_NCCL
-    .team = &cuda_team,
-#endif
 };
 
 int cuda_device_nccl(char *text, size_t size)
 {
-    return engine_cuda.team ? engine_cuda.team->library(text, size)
+    return device_cuda.team ? device_cuda.team->library(text, size)
                             : error_set("not part of this build (configure --with-nccl)");
 }

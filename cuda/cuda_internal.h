@@ -73,7 +73,7 @@ struct cuda_engine {
     struct kernel_bad *bad;       /* host memory the device can write: a label out of range */
     struct cuda_team *team;       /* team.c; NULL: this rank is in none */
     struct cuda_matmul *products; /* matmul.c: those of factors */
-    cudaEvent_t guest;            /* memory_engine.c: a place in a stream */
+    cudaEvent_t guest;            /* memory_gpu.c: a place in a stream */
 };
 
 /* A tensor that is read, or written, in another format than it may have. */
@@ -157,7 +157,7 @@ int cuda_device_open(struct cuda_engine *engine, int which);
 
 /* base.c: a struct that is zero is opened, with cuDNN if that is asked for; and closed, however far
  * that came. Then functions of struct engine_i. */
-int cuda_base_open(struct cuda_engine *engine, const struct engine_options *options, bool dnn);
+int cuda_base_open(struct cuda_engine *engine, int number, size_t workspace, bool dnn);
 void cuda_base_close(struct cuda_engine *engine);
 int cuda_engine_alloc(void *context, size_t bytes, const char *what, void **out);
 size_t cuda_room(void *context);
@@ -173,6 +173,17 @@ int cuda_staging_open(struct cuda_engine *engine);
 void cuda_staging_close(struct cuda_engine *engine);
 /* From the host at once, at most a few KiB; takes its turn among the ops. */
 int cuda_write_small(struct cuda_engine *engine, void *to, const void *from, size_t bytes);
+/* A copy of host memory in one of two buffers, in the turn of the compute stream: `from` may be
+ * changed after cuda_staged_done, which follows the work that reads the buffer. */
+struct cuda_staged {
+    void *data;
+    cudaEvent_t filled, used;
+};
+int cuda_stage(struct cuda_engine *engine, const void *from, size_t bytes, struct cuda_staged *out);
+int cuda_staged_done(struct cuda_engine *engine, const struct cuda_staged *staged);
+/* device_i.write and device_i.read */
+int cuda_store(void *context, float *to, const float *from, size_t n);
+int cuda_fetch(void *context, const float *from, float *to, size_t n);
 int cuda_write(void *context, struct tensor *to, const float *from);
 int cuda_read(void *context, const struct tensor *from, float *to);
 
@@ -365,29 +376,29 @@ int cuda_images_write(void *context, struct engine_images *images, struct tensor
                       const uint8_t *pixels, const struct engine_window *windows);
 
 /* streams.c */
-struct engine_ticket {
+struct device_ticket {
     cudaEvent_t before; /* the place in another stream that the copy waits for */
     cudaEvent_t over;
 };
-extern const struct engine_copies_i cuda_copies;
+extern const struct device_copies_i cuda_copies;
 /* What stream `on` does from now on comes after what was asked for on `after` so far. */
 int cuda_follow(const struct cuda_engine *engine, cudaStream_t after, cudaStream_t on,
-                struct engine_ticket *ticket);
+                struct device_ticket *ticket);
 /* What is stored from now on comes after the ticket's copy. */
-int cuda_store_after(const struct cuda_engine *engine, const struct engine_ticket *ticket);
+int cuda_store_after(const struct cuda_engine *engine, const struct device_ticket *ticket);
 
-/* services.c: functions of struct engine_services_i */
-int cuda_update(void *context, const struct engine_update *u, float *value, const float *grad,
-                float *history, size_t stride, size_t n, enum engine_turn turn);
+/* services.c: functions of struct device_services_i */
+int cuda_update(void *context, const struct device_update *u, float *value, const float *grad,
+                float *history, size_t stride, size_t n, enum device_turn turn);
 int cuda_sumsq(void *context, const float *x, float scale, size_t n, double *out);
-int cuda_encode(void *context, enum engine_code code, const float *x, float *residual, size_t rows,
-                size_t n, void *out, enum engine_turn turn, struct engine_ticket *ticket);
+int cuda_encode(void *context, enum device_code code, const float *x, float *residual, size_t rows,
+                size_t n, void *out, enum device_turn turn, struct device_ticket *ticket);
 
-/* memory_engine.c: copies, products and sums in a GPU's memory, which others compute in. */
-extern const struct engine_i engine_cuda_memory;
+/* memory_gpu.c: copies, products and sums in a GPU's memory, which others compute in. */
+extern const struct device_i device_cuda;
 
 /* team.c; only where there is nccl.h */
-extern const struct engine_team_i cuda_team;
+extern const struct device_team_i cuda_team;
 void cuda_team_close(struct cuda_engine *engine); /* if it is in one */
 
 #endif

@@ -1,9 +1,9 @@
 /* Elements of another program's arrays, and floats: the bits of elements_expand and elements_take
- * of engine/codec.h. */
+ * of device/codec.h. */
 #include "kernel.cuh"
 
 #define HALF_INLINE static DEVICE
-#include "engine/half.h"
+#include "device/half.h"
 
 struct f16 {
     uint16_t bits;

@@ -384,16 +384,16 @@ cudaError_t kernel_argmax(cudaStream_t stream, enum cuda_type type, const struct
 
 /* ---- update.cu ---- */
 
-struct engine_update;
+struct device_update;
 /* second: the other history of rules that have two (rule_kind_histories); NULL for the rest. */
-cudaError_t kernel_update(cudaStream_t stream, const struct engine_update *u, float *value,
+cudaError_t kernel_update(cudaStream_t stream, const struct device_update *u, float *value,
                           const float *grad, float *history, float *second, size_t n);
 /* *out = sum of (scale x)^2, in double; partial: KERNEL_SUM_BLOCKS doubles. */
 enum { KERNEL_SUM_BLOCKS = 256 };
 cudaError_t kernel_sumsq(cudaStream_t stream, const float *x, float scale, size_t n,
                          double *partial, double *out);
 
-/* ---- codec.cu: gradients in fewer bits (engine/codec.h); residual in and out, out 4-aligned ----
+/* ---- codec.cu: gradients in fewer bits (device/codec.h); residual in and out, out 4-aligned ----
  */
 
 cudaError_t kernel_encode_bf16(cudaStream_t stream, const float *x, float *residual, size_t n,

@@ -3,7 +3,7 @@
  */
 #include "cuda_internal.h"
 
-#include "engine/module.h"
+#include "device/module.h"
 #include "util/error.h"
 
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 enum { MESSAGE = 2048 };
 
-static const struct engine_module_errors *library;
+static const struct device_module_errors *library;
 
 #define FORMAT_MESSAGE(text, format)                                                               \
     do {                                                                                           \
@@ -50,17 +50,17 @@ int error_memory(unsigned long long bytes, const char *what)
     return library->set("out of memory: %llu bytes for %s", bytes, what);
 }
 
-__attribute__((visibility("default"))) engine_module_fn poseidon_cuda_engine;
+__attribute__((visibility("default"))) device_module_fn poseidon_cuda_device;
 
-const struct engine_i *poseidon_cuda_engine(const char *version,
-                                            const struct engine_module_errors *errors)
+const struct device_i *poseidon_cuda_device(const char *version,
+                                            const struct device_module_errors *errors)
 {
     if (!strcmp(version, PACKAGE_VERSION)) {
         library = errors;
-        return &engine_cuda_memory;
+        return &device_cuda;
     }
     errors->set(
         "%s beside it is of version %s, and libposeidon.so of %s: install both of one build",
-        ENGINE_MODULE, PACKAGE_VERSION, version);
+        DEVICE_MODULE, PACKAGE_VERSION, version);
     return NULL;
 }

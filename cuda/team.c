@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(ENGINE_TEAM_ID >= NCCL_UNIQUE_ID_BYTES, "an identity of NCCL's");
+_Static_assert(DEVICE_TEAM_ID >= NCCL_UNIQUE_ID_BYTES, "an identity of NCCL's");
 
 struct cuda_team {
     struct nccl_functions nccl;
@@ -75,7 +75,7 @@ static int load(struct cuda_engine *engine)
                : 0;
 }
 
-static int identify(void *context, char id[ENGINE_TEAM_ID])
+static int identify(void *context, char id[DEVICE_TEAM_ID])
 {
     struct cuda_engine *engine = context;
     ncclUniqueId unique;
@@ -86,7 +86,7 @@ static int identify(void *context, char id[ENGINE_TEAM_ID])
     return 0;
 }
 
-static int reduce(void *context, float *x, size_t n, struct engine_ticket *after)
+static int reduce(void *context, float *x, size_t n, struct device_ticket *after)
 {
     const struct cuda_engine *engine = context;
     const struct cuda_team *team = engine->team;
@@ -125,7 +125,7 @@ static int add_ones(struct cuda_engine *engine, int nranks)
                : error_set("NCCL: %d GPUs added up a 1 each and got %g", nranks, (double)sum);
 }
 
-static int team_open(void *context, const char id[ENGINE_TEAM_ID], int rank, int nranks)
+static int team_open(void *context, const char id[DEVICE_TEAM_ID], int rank, int nranks)
 {
     struct cuda_engine *engine = context;
     ncclUniqueId unique;
@@ -156,7 +156,7 @@ static void team_abort(void *context)
     team->comm = NULL;
 }
 
-const struct engine_team_i cuda_team = {
+const struct device_team_i cuda_team = {
     .library = library,
     .identify = identify,
     .open = team_open,

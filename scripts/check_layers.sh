@@ -9,27 +9,28 @@ cd "${1:-$(dirname "$0")/..}"
 # their own: who computes is asked through engine.h.
 rules='
 util          -
+device        util
 spec          util
-engine        util
-engine/cpu    util engine
-engine/replay util engine
-cuda          util engine
+engine        util device
+engine/cpu    util device engine
+engine/replay util device engine
+cuda          util device engine
 trace         util
 wire          util
-plan          util engine
+plan          util device
 timeline      util trace plan
 simulate      util plan wire
-sync          util engine trace wire plan
+sync          util device trace wire plan
 exchange      util plan simulate sync
-library       util engine trace timeline plan sync exchange
-input         util spec engine trace
+library       util device trace timeline plan sync exchange
+input         util spec device engine trace
 convert       util spec engine input
 layers        util spec engine input
-net           util spec engine trace layers
+net           util spec device engine trace layers
 forecast      util engine engine/replay plan simulate sync net exchange
 snapshot      util spec engine net
 report        util engine plan sync net
-train         util spec engine trace timeline plan sync exchange input layers net forecast snapshot report
+train         util spec device engine trace timeline plan sync exchange input layers net forecast snapshot report
 commands      util spec engine engine/replay cuda trace plan sync exchange input convert layers net forecast snapshot report train
 '
 

@@ -15,8 +15,9 @@ prototxt: reader, printer, places, suggestions|H|2531|src/spec/{doc,field,kind,n
 net definition: rules, stages, overrides|H|781|src/spec/{netdef,netstate,override}.*
 .caffemodel reader|H|1054|src/spec/{modelfile,proto,stored_blob}.*
 old forms V0 and V1, upgrade|N|695|src/spec/upgrade*.* src/commands/command_upgrade.c
-engine seam: operators, checks, rules, codecs|H|4220|src/engine/{codec,engine,engine_internal,group,half,host,host_engine,image_plane,kernel,normal,op_check*,op_size,ops,owned,roofline,rule,tensor,vector}.*
---reproducible: one order of sums|H|613|src/engine/{exact_sum,tree_sum}.* src/train/grains.*
+engine seam: operators, checks|H|2300|src/engine/{engine,engine_internal,image_plane,normal,op_check*,op_size,ops,roofline,tensor}.*
+device: memory, copies, codecs, rules, sums|H|2000|src/device/{codec,device,group,half,host,host_device,kernel,owned,rule,vector}.*
+--reproducible: one order of sums|H|613|src/device/{exact_sum,tree_sum}.* src/train/grains.*
 CPU engine|H|9267|src/engine/cpu/*
 replay engine, profiles|H|612|src/engine/replay/*
 CUDA engine|H|9673|cuda/*
@@ -39,7 +40,7 @@ Project Adam, one bit, LARS|H|384|src/sync/{adam,onebit,lars}.*
 exchange: ranks to a running sync|H|1527|src/exchange/*
 forecast, plan|H|2196|src/forecast/* src/commands/{command_plan,plan_json,plan_print}.*
 libposeidon|H|1298|src/library/{library,option_string,poseidon,start,state}.*
-libposeidon: tensors on GPUs|H|297|src/library/place.* src/engine/module.*
+libposeidon: tensors on GPUs|H|297|src/library/place.* src/device/module.*
 snapshots in Caffe'"'"'s two forms|H|2901|src/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
 kept snapshots, the run and its lock|N|2430|src/snapshot/{snapshot_writer,kept_list,prefix_lock,run_file}.* src/train/run*.*
 weights in Caffe'"'"'s other form|N|276|src/snapshot/weights.* src/commands/command_convert_weights.c

@@ -11,7 +11,7 @@
 #endif
 
 #ifdef HAVE_CUDA
-#include "cuda/device.h"
+#include "cuda/gpu.h"
 
 static void print_device(int number, const struct cuda_device *device)
 {

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "engine/engine.h"
 #include "plan/probe.h"
 #include "snapshot/snapshot.h"
 #include "util/agreement.h"
@@ -179,7 +180,7 @@ static int measure(struct doctor *d)
     watchdog_step("measuring all to all");
     status = error_agree(MPI_COMM_WORLD, engine_open("cpu", &options, &engine));
     if (!status)
-        status = probe_measure(MPI_COMM_WORLD, &d->topology, &engine, &d->probe);
+        status = probe_measure(MPI_COMM_WORLD, &d->topology, &engine.device, &d->probe);
     if (engine.i)
         engine_close(&engine);
     return status;

@@ -271,9 +271,9 @@ static void print_memory(struct timing *t)
     if (engine->i->held)
         LOG_INFO(&t->log, "Temporary memory of operators: %.1f MiB",
                  (double)engine->i->held(engine->context) / mib);
-    if (engine->i->room)
+    if (engine->device.i->room)
         LOG_INFO(&t->log, "Memory free on the device: %.1f MiB",
-                 (double)engine->i->room(engine->context) / mib);
+                 (double)engine->device.i->room(engine->context) / mib);
 }
 
 /* Nothing where the layer's ops do nothing in that pass. */
@@ -393,7 +393,7 @@ static int run_passes(struct timing *t, const struct pass *pass)
             return -1;
         /* an engine that works on by itself has been stopped after every layer: once more as in
          * training */
-        if (t->model.engine.i->finish) {
+        if (t->model.engine.device.i->finish) {
             start = clock_seconds();
             if (whole_pass(t, pass))
                 return -1;

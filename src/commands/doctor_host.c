@@ -20,7 +20,7 @@
 #include "config.h"
 #endif
 #ifdef HAVE_CUDA
-#include "cuda/device.h"
+#include "cuda/gpu.h"
 #endif
 
 /* The first line of a file; "": none. */

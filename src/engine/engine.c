@@ -36,10 +36,11 @@ int engine_open(const char *name, const struct engine_options *options, struct e
     for (size_t i = 0; i < ENGINES; i++) {
         if (strcmp(engines[i]->name, name) != 0)
             continue;
-        assert(engines[i]->copies && engines[i]->services);
+        assert(engines[i]->device->copies && engines[i]->device->services);
         if (engines[i]->open(options, &out->context))
             return error_context("engine '%s'", name);
         out->i = engines[i];
+        out->device = (struct device){engines[i]->device, out->context};
         return 0;
     }
 #ifndef HAVE_CUDA
@@ -89,7 +90,7 @@ bool engine_is_blank(const char *name)
 {
     const struct engine_i *found = find_engine(name);
 
-    return found && found->blank;
+    return found && found->device->blank;
 }
 
 void engine_processor(const char *name, char words[ENGINE_PROCESSOR_WORDS])

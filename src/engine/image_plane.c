@@ -1,7 +1,7 @@
 /* One loop from pixels to values, made eight: each case is a straight loop for vectors. */
 #include "engine/image_plane.h"
 
-#include "engine/kernel.h"
+#include "device/kernel.h"
 
 struct row {
     const uint8_t *bytes;

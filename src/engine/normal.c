@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/kernel.h"
+#include "device/kernel.h"
 
 enum { BATCH = 128 };
 

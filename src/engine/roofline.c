@@ -7,7 +7,7 @@ enum { TIMES = 8 };
 
 int roofline_finish(const struct engine *engine)
 {
-    return engine->i->finish ? engine->i->finish(engine->context) : 0;
+    return engine->device.i->finish ? engine->device.i->finish(engine->context) : 0;
 }
 
 int roofline_gemm(const struct engine *engine, int size, double *seconds)
@@ -16,7 +16,7 @@ int roofline_gemm(const struct engine *engine, int size, double *seconds)
     void *memory;
     int status = 0;
 
-    if (engine->i->alloc(engine->context, 3 * elems * sizeof(float), "a matrix product", &memory))
+    if (engine->device.i->alloc(engine->context, 3 * elems * sizeof(float), "a matrix product", &memory))
         return -1;
     float *a = memory, *b = a + elems, *c = b + elems;
     *seconds = 0;
@@ -24,13 +24,13 @@ int roofline_gemm(const struct engine *engine, int size, double *seconds)
         double start = clock_seconds(), took;
         status =
             (engine->i->multiply ? engine->i->multiply(engine->context, size, a, b, c)
-                                 : engine->i->gemm(engine->context, true, false, size, size, size,
+                                 : engine->device.i->gemm(engine->context, true, false, size, size, size,
                                                    1.0f, a, size, b, size, 0.0f, c, size)) ||
             roofline_finish(engine);
         took = clock_seconds() - start;
         *seconds = i == 0 || took < *seconds ? took : *seconds;
     }
-    engine->i->free(engine->context, memory);
+    engine->device.i->free(engine->context, memory);
     return status;
 }
 
@@ -39,11 +39,11 @@ int roofline_update(const struct engine *engine, double *seconds)
     enum { ELEMS = 1 << 24 };
     const struct rule rule = {
         .kind = RULE_SGD, .momentum = 0.9f, .weight_decay = 5e-4f, .nhistory = 1};
-    struct engine_update update;
+    struct device_update update;
     void *memory;
     int status = 0;
 
-    if (engine->i->alloc(engine->context, 3 * ELEMS * sizeof(float),
+    if (engine->device.i->alloc(engine->context, 3 * ELEMS * sizeof(float),
                          "parameters, gradients and history", &memory))
         return -1;
     float *values = memory, *grads = values + ELEMS, *history = grads + ELEMS;
@@ -51,13 +51,13 @@ int roofline_update(const struct engine *engine, double *seconds)
     *seconds = 0;
     for (int i = 0; i < TIMES && !status; i++) {
         double start = clock_seconds(), took;
-        status = engine->i->services->update(engine->context, &update, values, grads, history,
-                                             ELEMS, ELEMS, ENGINE_IN_TURN) ||
+        status = engine->device.i->services->update(engine->context, &update, values, grads, history,
+                                             ELEMS, ELEMS, DEVICE_IN_TURN) ||
                  roofline_finish(engine);
         took = (clock_seconds() - start) * (1e9 / ELEMS);
         *seconds = i == 0 || took < *seconds ? took : *seconds;
     }
-    engine->i->free(engine->context, memory);
+    engine->device.i->free(engine->context, memory);
     return status;
 }
 

@@ -36,16 +36,16 @@ enum somewhere { OWN_MEMORY, CAP, SOMEWHERE };
 /* Whether this rank's engine, where it has memory of its own, can be one of a team. */
 static int check_team(struct exchange *e)
 {
-    const struct engine_i *engine = e->member.engine->i;
+    const struct device_i *device = e->member.device->i;
 
-    if (!engine->own_memory)
+    if (!device->own_memory)
         return 0;
-    if (!engine->team)
+    if (!device->team)
         return error_set("the engine keeps parameters in memory of its own, and this build has no "
                          "NCCL that would reach it (configure --with-nccl)");
     if (e->member.no_team)
         return error_set("%s", e->member.no_team);
-    return engine->team->library(e->team, sizeof e->team);
+    return device->team->library(e->team, sizeof e->team);
 }
 
 /* no_team: room for why engines cannot add up. */
@@ -53,7 +53,7 @@ static int find_facts(struct exchange *e, const char *saved_plan, struct strbuf 
 {
     const struct topology *topology = e->member.topology;
     double any[SOMEWHERE] = {
-        [OWN_MEMORY] = e->member.engine->i->own_memory, [CAP] = e->options->mbps > 0};
+        [OWN_MEMORY] = e->member.device->i->own_memory, [CAP] = e->options->mbps > 0};
 
     if (error_agree(e->member.world, agree_max(e->member.world, any, SOMEWHERE)))
         return -1;
@@ -77,18 +77,18 @@ static int find_facts(struct exchange *e, const char *saved_plan, struct strbuf 
 /* The node's engines become a team. */
 static int open_team(const struct exchange *e)
 {
-    const struct engine_team_i *team = e->member.engine->i->team;
-    void *engine = e->member.engine->context;
+    const struct device_team_i *team = e->member.device->i->team;
+    void *device = e->member.device->context;
     struct node *node = e->node;
     bool member = node->nranks > 1;
-    char id[ENGINE_TEAM_ID];
-    int status = member && node->rank == 0 ? team->identify(engine, id) : 0;
+    char id[DEVICE_TEAM_ID];
+    int status = member && node->rank == 0 ? team->identify(device, id) : 0;
 
     if (error_agree(e->member.world, status) ||
         error_agree(e->member.world, member ? agree_share(node->comm, id, sizeof id) : 0))
         return -1;
     return error_agree(e->member.world,
-                       member ? team->open(engine, id, node->rank, node->nranks) : 0);
+                       member ? team->open(device, id, node->rank, node->nranks) : 0);
 }
 
 /* Where memory is too small to share it on the only machine, and nobody asked for that, messages
@@ -121,7 +121,7 @@ int exchange_form_all(struct exchange *e, const struct exchange_options *options
     status = find_facts(e, saved_plan, &no_team) ||
              error_agree(member->world, exchange_shape(options, &e->facts, &e->shape)) ||
              error_agree(member->world, exchange_check_leaders(options, &e->shape));
-    if (!status && *e->shape.hindered && e->facts.own_memory && member->engine->i->team)
+    if (!status && *e->shape.hindered && e->facts.own_memory && member->device->i->team)
         say(e, false, "NCCL disabled: %s", e->shape.hindered);
     strbuf_free(&no_team);
     e->facts.no_team = NULL;

@@ -16,7 +16,7 @@
 struct exchange_member {
     MPI_Comm world;
     const struct topology *topology; /* of world */
-    struct engine *engine;           /* holds parameters and gradients of this rank */
+    struct device *device;           /* holds parameters and gradients of this rank */
     bool blank;                      /* as in exchange_facts */
     bool reproducible, unlike;       /* as in exchange_facts */
     bool dry_run;                    /* writes no file */
@@ -28,7 +28,7 @@ struct exchange_member {
     void (*say)(void *context, bool warning, const char *text);
     /* Called before (begins) and after the measuring of products, which wants all cores. *engine
      * comes in as member.engine, and may be replaced by the engine to measure. May be NULL. */
-    int (*measure)(void *context, bool begins, const struct engine **engine);
+    int (*measure)(void *context, bool begins, const struct device **device);
     /* On rank 0: seconds of each layer's passes on this cluster, whose figures it may correct. */
     int (*find_work)(void *context, struct cost_cluster *cluster, struct layer_times *out);
 };
@@ -52,7 +52,7 @@ enum { EXCHANGE_SHARERS = 256 };
 
 /* "2 ranks, the first of them rank 0, would share one GPU (NVIDIA H200, device 0)", the same on all
  * ranks; "": every rank computes on a device of its own, or on processors. Collective. */
-int exchange_find_sharers(MPI_Comm world, const struct engine *engine,
+int exchange_find_sharers(MPI_Comm world, const struct device *device,
                           char sharers[EXCHANGE_SHARERS]);
 
 /* Forms the nodes that options->hierarchy asks for, if any, of the ranks of a machine that share

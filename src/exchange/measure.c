@@ -77,15 +77,15 @@ static int find_cap(const struct exchange *e, double *out)
 static int measure(struct exchange *e, const char *file)
 {
     const struct exchange_member *m = &e->member;
-    const struct engine *engine = m->engine;
+    const struct device *device = m->device;
     int rank = m->topology->rank, nworkers = e->facts.nranks - e->options->servers;
-    int status = error_agree(m->world, m->measure ? m->measure(m->context, true, &engine) : 0);
+    int status = error_agree(m->world, m->measure ? m->measure(m->context, true, &device) : 0);
 
     if (!status)
-        status = probe_cluster(m->world, m->topology, rank < nworkers ? engine : NULL, file,
+        status = probe_cluster(m->world, m->topology, rank < nworkers ? device : NULL, file,
                                !m->dry_run, &e->probe);
     if (m->measure)
-        (void)m->measure(m->context, false, &engine);
+        (void)m->measure(m->context, false, &device);
     return status;
 }
 

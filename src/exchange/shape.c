@@ -46,7 +46,7 @@ static bool wants_messages(const struct exchange_options *o, const struct exchan
            (!o->measure && saved_plan_is_apart(&how, facts->saved_plan));
 }
 
-/* Whether the nodes' sums are branches of the tree over all workers (engine/tree_sum.h). */
+/* Whether the nodes' sums are branches of the tree over all workers (device/tree_sum.h). */
 static bool keeps_tree(const struct node_map *map)
 {
     for (int w = 0; w < map->nworkers; w++)

@@ -26,7 +26,7 @@ static void find(const struct used_device *devices, int nranks, char sharers[EXC
     }
 }
 
-int exchange_find_sharers(MPI_Comm world, const struct engine *engine,
+int exchange_find_sharers(MPI_Comm world, const struct device *device,
                           char sharers[EXCHANGE_SHARERS])
 {
     struct used_device mine = {.identity = ""};
@@ -36,9 +36,9 @@ int exchange_find_sharers(MPI_Comm world, const struct engine *engine,
     sharers[0] = '\0';
     MPI_Comm_size(world, &nranks);
     MPI_Comm_rank(world, &rank);
-    if (engine->i && engine->i->device)
+    if (device->i && device->i->describe)
         snprintf(mine.words, sizeof mine.words, "%s",
-                 engine->i->device(engine->context, mine.identity));
+                 device->i->describe(device->context, mine.identity));
     if (agree_gather(world, &mine, sizeof mine, "devices", &devices))
         return -1;
     if (devices)

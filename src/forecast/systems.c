@@ -73,7 +73,7 @@ static void estimate_ring(const struct cost_cluster *cluster, const struct plan 
                           struct cost *out)
 {
     out->compute_seconds =
-        cost_engine_update_seconds(cluster, (double)plan->buckets[bucket].elems * sizeof(float));
+        cost_device_update_seconds(cluster, (double)plan->buckets[bucket].elems * sizeof(float));
 }
 
 static const struct scheme scheme_ring = {

@@ -311,21 +311,21 @@ static int feeder_options_check(const struct feeder *f)
 
 static int field_create(struct feeder *f, int i, struct slot *slot)
 {
-    const struct engine *engine = f->o.engine;
+    const struct device *device = f->o.device;
     bool bytes = i == 0 && f->o.bytes;
     /* Among records read one by one floats may be, too; where none are, their memory is not
      * touched. */
     bool floats =
-        !bytes || (f->source->i->read_record && engine && engine->i->copies == &engine_host_copies);
+        !bytes || (f->source->i->read_record && device && device->i->copies == &device_host_copies);
     size_t batch = (size_t)f->o.batch, n = batch * f->elems[i];
 
     if (floats &&
-        !(slot->field[i] = engine_own_host(engine, &f->owner, n * sizeof(float), "a batch")))
+        !(slot->field[i] = device_own_host(device, &f->owner, n * sizeof(float), "a batch")))
         return -1;
     if (!bytes)
         return 0;
-    slot->pixels = engine_own_host(engine, &f->owner, n, "a batch");
-    slot->windows = engine_own_host(engine, &f->owner, batch * sizeof *slot->windows, "a batch");
+    slot->pixels = device_own_host(device, &f->owner, n, "a batch");
+    slot->windows = device_own_host(device, &f->owner, batch * sizeof *slot->windows, "a batch");
     return slot->pixels && slot->windows ? 0 : -1;
 }
 

@@ -34,7 +34,7 @@ struct feeder_options {
     bool bytes; /* field 0 is delivered as bytes that are cut out (feeder_bytes), for an engine that
                    does the rest. The source's field 0 must be of bytes, and there must be a
                    transform */
-    const struct engine *engine; /* that batches are copied to: they lie in memory from its
+    const struct device *device; /* that batches are copied to: they lie in memory from its
                                     copies->host_alloc. Borrowed, outlives the feeder. NULL: in
                                     any */
     struct bad_record_policy

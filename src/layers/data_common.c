@@ -396,13 +396,11 @@ static int images_create(struct layer *layer, struct data *state, struct engine 
 {
     const struct engine_images_args args = transform_args(&state->transform);
 
-    state->options.engine = engine;
-    if (!engine->i->services->images_create || !state->transforms ||
-        state->source->field[0].type != SOURCE_U8)
+    state->options.device = &engine->device;
+    if (!engine->i->images || !state->transforms || state->source->field[0].type != SOURCE_U8)
         return 0;
     state->options.bytes = true;
-    return engine->i->services->images_create(engine->context, &args, layer->tops[0],
-                                              &state->images);
+    return engine->i->images->create(engine->context, &args, layer->tops[0], &state->images);
 }
 
 int data_build(struct layer *layer, struct engine *engine)
@@ -439,8 +437,8 @@ int data_forward(struct layer *layer, const struct pass *pass)
         return -1;
     if (state->images) {
         feeder_bytes(layer->feeder, &pixels, &windows);
-        if (engine->i->services->images_write(engine->context, state->images,
-                                              &layer->tops[0]->value, pixels, windows))
+        if (engine->i->images->write(engine->context, state->images, &layer->tops[0]->value, pixels,
+                                     windows))
             return -1;
     }
     for (int t = state->images ? 1 : 0; t < layer->ntops; t++)
@@ -575,7 +573,7 @@ void data_destroy(struct layer *layer)
         return;
     feeder_destroy(layer->feeder);
     if (state->images)
-        state->engine->i->services->images_destroy(state->engine->context, state->images);
+        state->engine->i->images->destroy(state->engine->context, state->images);
     transform_free(&state->transform);
     source_close(state->source);
     class_names_free(&state->classes);

@@ -45,20 +45,20 @@ struct poseidon {
     int rank, nranks;
     struct member *members;
     int nmembers;
-    struct engine engine; /* of the tensors' memory: .i NULL before the first one; .context NULL:
+    struct device device; /* of the tensors' memory: .i NULL before the first one; .context NULL:
                              the host's, which is `host` from the start on */
-    int device;           /* of that engine, if it is a GPU's */
+    int gpu;              /* the GPU that the tensors lie on, if they do */
     /* from poseidon_start on */
     size_t elems; /* of an arena */
     struct topology hosts;
-    struct engine host;       /* multiplies on the host */
+    struct device host;       /* multiplies on the host */
     struct exchange exchange; /* .sync NULL: not started */
     struct group *groups;
     struct layer_times work; /* a layer is a tensor */
     struct cost *costs;      /* per bucket, where it was */
     float *values, *grads;   /* the arenas: of the node's, where it shares memory */
-    float *engine_values;    /* the same, where they lie with the tensors */
-    float *engine_grads;
+    float *device_values;    /* the same, where they lie with the tensors */
+    float *device_grads;
     struct owner arenas;       /* of a GPU's memory */
     float *zeros;              /* factors of what is skipped */
     int gave;                  /* -1: a result could not be given */
@@ -90,9 +90,9 @@ int library_check_place(struct poseidon *p, const struct poseidon_tensor *tensor
  * shared: the host's were the node's. */
 int library_place_arenas(struct poseidon *p);
 void library_free_arenas(struct poseidon *p, bool shared);
-/* All tensors' values to the host's arena (ENGINE_FETCH), or from there to the engine's and to
+/* All tensors' values to the host's arena (DEVICE_FETCH), or from there to the engine's and to
  * their places. Waits. */
-int library_move_values(struct poseidon *p, enum engine_direction direction);
+int library_move_values(struct poseidon *p, enum device_direction direction);
 /* The tensor's gradient, or zeros, into the arena. */
 int library_take_gradient(struct poseidon *p, int tensor, bool skipped);
 /* The tensor's result goes to its place; a failure is noted in p->gave. */

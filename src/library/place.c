@@ -5,7 +5,7 @@
 #define _GNU_SOURCE /* dladdr */
 #include "library/library.h"
 
-#include "engine/module.h"
+#include "device/module.h"
 #include "util/error.h"
 
 #include <dlfcn.h>
@@ -22,7 +22,7 @@
 static void *open_module(void)
 {
     enum { HOW = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE };
-    static const char words[] = ENGINE_MODULE;
+    static const char words[] = DEVICE_MODULE;
     const char *slash;
     char path[PATH_MAX];
     Dl_info here;
@@ -30,21 +30,21 @@ static void *open_module(void)
 
     if (dladdr(words, &here) && here.dli_fname && (slash = strrchr(here.dli_fname, '/'))) {
         snprintf(path, sizeof path, "%.*s/%s", (int)(slash - here.dli_fname), here.dli_fname,
-                 ENGINE_MODULE);
+                 DEVICE_MODULE);
         module = dlopen(path, HOW);
     }
-    return module ? module : dlopen(ENGINE_MODULE, HOW);
+    return module ? module : dlopen(DEVICE_MODULE, HOW);
 }
 
-static int open_cuda(const struct engine_i **out)
+static int open_cuda(const struct device_i **out)
 {
-    static const struct engine_module_errors errors = {error_set, error_context, error_text};
-    engine_module_fn *entry = NULL;
-    void *module = open_module(), *found = module ? dlsym(module, ENGINE_MODULE_ENTRY) : NULL;
+    static const struct device_module_errors errors = {error_set, error_context, error_text};
+    device_module_fn *entry = NULL;
+    void *module = open_module(), *found = module ? dlsym(module, DEVICE_MODULE_ENTRY) : NULL;
 
     if (!found)
         return error_set("a tensor on a GPU needs %s, which `configure` with CUDA makes: %s",
-                         ENGINE_MODULE, dlerror());
+                         DEVICE_MODULE, dlerror());
     memcpy(&entry, &found, sizeof entry); /* ISO C converts no object pointer into a function's */
     *out = entry(PACKAGE_VERSION, &errors);
     return *out ? 0 : -1;
@@ -54,35 +54,35 @@ static int open_cuda(const struct engine_i **out)
 
 static int check_array(const struct poseidon *p, const char *name, const void *array)
 {
-    int device;
+    int gpu;
 
     if (!array)
         return 0;
-    if (p->engine.i->guest->locate(array, &device))
+    if (p->device.i->guest->locate(array, &gpu))
         return error_context("tensor '%s'", name);
-    return device == p->device
+    return gpu == p->gpu
                ? 0
                : error_set("tensor '%s' lies on GPU %d, and tensors before it on GPU %d: a handle "
                            "serves one GPU",
-                           name, device, p->device);
+                           name, gpu, p->gpu);
 }
 
 /* The first tensor on a GPU. */
-static int open_engine(struct poseidon *p, const struct poseidon_tensor *t)
+static int open_device(struct poseidon *p, const struct poseidon_tensor *t)
 {
     const void *array = t->gradient ? t->gradient : t->values;
-    struct engine engine = {.i = NULL};
-    struct engine_options options = {.math = MATH_FP32};
+    struct device device = {.i = NULL};
+    int gpu;
 
     if (!array)
         return error_set("tensor '%s': gradient and values are NULL, and nothing else says on "
                          "which GPU it lies",
                          t->name);
-    if (open_cuda(&engine.i) || engine.i->guest->locate(array, &options.device) ||
-        engine.i->open(&options, &engine.context))
+    if (open_cuda(&device.i) || device.i->guest->locate(array, &gpu) ||
+        device.i->open(gpu, &device.context))
         return error_context("tensor '%s'", t->name);
-    p->engine = engine;
-    p->device = options.device;
+    p->device = device;
+    p->gpu = gpu;
     return 0;
 }
 
@@ -104,13 +104,13 @@ int library_check_place(struct poseidon *p, const struct poseidon_tensor *t,
         return error_set("tensor '%s': the library allocates gradients of floats alone, and this "
                          "one is NULL",
                          t->name);
-    if (p->engine.i && p->engine.i->own_memory != cuda)
+    if (p->device.i && p->device.i->own_memory != cuda)
         return error_set("tensor '%s' lies in %s memory, and tensors before it in %s: a handle "
                          "serves one of them",
                          t->name, cuda ? "a GPU's" : "the host's", cuda ? "the host's" : "a GPU's");
     if (!cuda)
-        p->engine.i = &engine_host;
-    else if (!p->engine.i && open_engine(p, t))
+        p->device.i = &device_host;
+    else if (!p->device.i && open_device(p, t))
         return -1;
     return cuda ? error_status(check_array(p, t->name, t->gradient) ||
                                check_array(p, t->name, t->values))
@@ -122,7 +122,7 @@ int library_check_place(struct poseidon *p, const struct poseidon_tensor *t,
 int library_place_arenas(struct poseidon *p)
 {
     const struct node *node = p->exchange.node;
-    const struct engine_i *i = p->engine.i;
+    const struct device_i *i = p->device.i;
     size_t bytes = p->elems * sizeof(float);
     void *values, *grads;
 
@@ -130,62 +130,62 @@ int library_place_arenas(struct poseidon *p)
         p->values = node->values;
         p->grads = node_grads(node, node->rank);
     } else {
-        if (i->copies->host_alloc(p->engine.context, bytes, "results", &values))
+        if (i->copies->host_alloc(p->device.context, bytes, "results", &values))
             return -1;
         p->values = values;
-        if (i->copies->host_alloc(p->engine.context, bytes, "gradients", &grads))
+        if (i->copies->host_alloc(p->device.context, bytes, "gradients", &grads))
             return -1;
         p->grads = grads;
     }
-    p->engine_values = p->values;
-    p->engine_grads = p->grads;
+    p->device_values = p->values;
+    p->device_grads = p->grads;
     if (i->own_memory &&
-        (!(p->engine_values = engine_own(&p->engine, &p->arenas, bytes, "a copy of all results")) ||
-         !(p->engine_grads = engine_own(&p->engine, &p->arenas, bytes, "a copy of all gradients"))))
+        (!(p->device_values = device_own(&p->device, &p->arenas, bytes, "a copy of all results")) ||
+         !(p->device_grads = device_own(&p->device, &p->arenas, bytes, "a copy of all gradients"))))
         return -1;
     for (int t = 0; t < p->nmembers; t++)
         if (!p->members[t].tensor.gradient)
-            p->members[t].tensor.gradient = p->engine_grads + p->members[t].begin;
+            p->members[t].tensor.gradient = p->device_grads + p->members[t].begin;
     return 0;
 }
 
 void library_free_arenas(struct poseidon *p, bool shared)
 {
-    const struct engine_i *i = p->engine.i;
+    const struct device_i *i = p->device.i;
 
     owner_free(&p->arenas);
     if (!shared && i) {
-        i->copies->host_free(p->engine.context, p->values);
-        i->copies->host_free(p->engine.context, p->grads);
+        i->copies->host_free(p->device.context, p->values);
+        i->copies->host_free(p->device.context, p->grads);
     }
     if (i && i->own_memory)
-        i->close(p->engine.context);
+        i->close(p->device.context);
 }
 
-int library_move_values(struct poseidon *p, enum engine_direction direction)
+int library_move_values(struct poseidon *p, enum device_direction direction)
 {
-    const struct engine_i *i = p->engine.i;
-    void *context = p->engine.context;
-    struct engine_ticket *ticket;
+    const struct device_i *i = p->device.i;
+    void *context = p->device.context;
+    struct device_ticket *ticket;
     int status = i->copies->ticket_create(context, &ticket);
 
     if (!status && i->own_memory) /* whoever made the values may not be ready */
         status = i->guest->follow(context, NULL);
     for (int t = 0; t < p->nmembers && !status; t++) {
         const struct member *m = &p->members[t];
-        struct engine_rows rows = {.host = p->values + m->begin,
-                                   .memory = p->engine_values + m->begin,
+        struct device_rows rows = {.host = p->values + m->begin,
+                                   .memory = p->device_values + m->begin,
                                    .width = m->tensor.elems,
                                    .rows = 1};
         if (!m->tensor.values)
             continue;
-        if (direction == ENGINE_FETCH)
+        if (direction == DEVICE_FETCH)
             status = i->guest->expand(context, ELEMENT_FLOAT32, m->tensor.values, rows.width,
                                       rows.memory);
         if (!status)
-            status = i->copies->copy(context, direction, &rows, ENGINE_IN_TURN, ticket) ||
+            status = i->copies->copy(context, direction, &rows, DEVICE_IN_TURN, ticket) ||
                      i->copies->order(context, ticket);
-        if (!status && direction == ENGINE_STORE)
+        if (!status && direction == DEVICE_STORE)
             status =
                 i->guest->take(context, ELEMENT_FLOAT32, rows.memory, rows.width, m->tensor.values);
     }
@@ -201,11 +201,11 @@ int library_take_gradient(struct poseidon *p, int tensor, bool skipped)
 {
     const struct member *m = &p->members[tensor];
     const void *from = skipped ? NULL : m->tensor.gradient;
-    float *to = p->engine_grads + m->begin;
+    float *to = p->device_grads + m->begin;
 
     return from == to
                ? 0
-               : p->engine.i->guest->expand(p->engine.context, m->type, from, m->tensor.elems, to);
+               : p->device.i->guest->expand(p->device.context, m->type, from, m->tensor.elems, to);
 }
 
 void library_give_result(struct poseidon *p, int tensor)
@@ -213,8 +213,8 @@ void library_give_result(struct poseidon *p, int tensor)
     const struct member *m = &p->members[tensor];
     bool values = p->words.result == RESULT_VALUES;
 
-    if (p->engine.i->guest->take(p->engine.context, values ? ELEMENT_FLOAT32 : m->type,
-                                 p->engine_values + m->begin, m->tensor.elems,
+    if (p->device.i->guest->take(p->device.context, values ? ELEMENT_FLOAT32 : m->type,
+                                 p->device_values + m->begin, m->tensor.elems,
                                  values ? m->tensor.values : m->tensor.gradient))
         p->gave = -1;
 }
@@ -223,7 +223,7 @@ void library_give_result(struct poseidon *p, int tensor)
 int library_take_factors(struct poseidon *p, int tensor, const float *left, const float *right)
 {
     const struct member *m = &p->members[tensor];
-    const struct engine_guest_i *guest = p->engine.i->guest;
+    const struct device_guest_i *guest = p->device.i->guest;
     size_t outputs = (size_t)(m->tensor.rows * m->tensor.outputs),
            inputs = (size_t)(m->tensor.rows * m->tensor.inputs);
 
@@ -234,8 +234,8 @@ int library_take_factors(struct poseidon *p, int tensor, const float *left, cons
     p->left = m->factors_kept;
     p->right = m->factors_kept + outputs;
     return error_status(
-        guest->expand(p->engine.context, ELEMENT_FLOAT32, left, outputs, m->factors_kept) ||
-        guest->expand(p->engine.context, ELEMENT_FLOAT32, right, inputs,
+        guest->expand(p->device.context, ELEMENT_FLOAT32, left, outputs, m->factors_kept) ||
+        guest->expand(p->device.context, ELEMENT_FLOAT32, right, inputs,
                       m->factors_kept + outputs));
 }
 
@@ -243,7 +243,7 @@ int library_check_stream(const struct poseidon *p)
 {
     if (library_check(p, true))
         return -1;
-    return p->engine.i->own_memory
+    return p->device.i->own_memory
                ? 0
                : error_set("the handle's tensors lie in the host's memory, where no stream works: "
                            "call the function without _on");
@@ -258,17 +258,17 @@ int library_catch_up(struct poseidon *p)
     if (p->caught_up || !node || !node->team)
         return 0;
     p->caught_up = true;
-    return p->engine.i->finish(p->engine.context) ? library_end(p) : 0;
+    return p->device.i->finish(p->device.context) ? library_end(p) : 0;
 }
 
 int library_follow(struct poseidon *p, void *stream)
 {
     if (library_check_stream(p) || library_catch_up(p))
         return -1;
-    return p->engine.i->guest->follow(p->engine.context, stream) ? library_end(p) : 0;
+    return p->device.i->guest->follow(p->device.context, stream) ? library_end(p) : 0;
 }
 
 int library_precede(struct poseidon *p, void *stream)
 {
-    return p->engine.i->guest->precede(p->engine.context, stream) ? library_end(p) : 0;
+    return p->device.i->guest->precede(p->device.context, stream) ? library_end(p) : 0;
 }

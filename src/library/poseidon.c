@@ -365,7 +365,7 @@ static int post(struct poseidon *p, int tensor)
 /* A GPU has done what it was asked for. */
 static int finish(struct poseidon *p)
 {
-    return p->engine.i->finish && p->engine.i->finish(p->engine.context) ? library_end(p) : 0;
+    return p->device.i->finish && p->device.i->finish(p->device.context) ? library_end(p) : 0;
 }
 
 int poseidon_post(struct poseidon *p, int tensor)

@@ -37,7 +37,7 @@ static void describe_job(const struct poseidon *p, struct strbuf *out)
         agreement_put(out, name, "'%s' of %zu elements%s, %lld rows, %lld outputs, %lld inputs%s%s",
                       t->name, t->elems, types[p->members[i].type], (long long)t->rows,
                       (long long)t->outputs, (long long)t->inputs, t->values ? ", with values" : "",
-                      p->engine.i->own_memory ? ", on a GPU" : "");
+                      p->device.i->own_memory ? ", on a GPU" : "");
     }
 }
 
@@ -94,10 +94,10 @@ static int make_groups(struct poseidon *p)
         p->elems += (t->elems + ALIGNED - 1) / ALIGNED * ALIGNED;
         zeros = side > zeros ? side : zeros;
     }
-    if (engine_host.open(NULL, &p->host.context))
+    if (device_host.open(0, &p->host.context))
         return -1;
-    if (!p->engine.i->own_memory)
-        p->engine = p->host;
+    if (!p->device.i->own_memory)
+        p->device = p->host;
     return OWN(&p->owner, p->zeros, zeros, "factors");
 }
 
@@ -124,13 +124,13 @@ static int form_nodes(struct poseidon *p)
 {
     struct exchange_member member = {.world = p->comm,
                                      .topology = &p->hosts,
-                                     .engine = &p->engine,
+                                     .device = &p->device,
                                      .context = p,
                                      .say = say,
                                      .find_work = find_work};
     char sharers[EXCHANGE_SHARERS];
 
-    if (exchange_find_sharers(p->comm, &p->engine, sharers))
+    if (exchange_find_sharers(p->comm, &p->device, sharers))
         return -1;
     if (sharers[0])
         member.no_team = "ranks share a GPU, and NCCL needs one for each";
@@ -188,7 +188,7 @@ static void take_result(void *context, int group)
 }
 
 static int describe(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
-                    struct engine_update *out)
+                    struct device_update *out)
 {
     const struct poseidon *p = context;
 
@@ -196,7 +196,7 @@ static int describe(void *context, int64_t iteration, float scale, float lr_mult
         rule_describe(&p->words.rule, iteration, p->rates[iteration % 2], scale, lr_mult,
                       decay_mult, out);
     else
-        *out = (struct engine_update){.rule = RULE_MEAN,
+        *out = (struct device_update){.rule = RULE_MEAN,
                                       .scale = p->words.result == RESULT_SUM ? 1 : scale};
     return 0;
 }
@@ -268,10 +268,10 @@ static int open_sync(struct poseidon *p)
     const struct sync_model model = {.elems = p->elems,
                                      .values = p->values,
                                      .grads = p->grads,
-                                     .engine_values = p->engine_values,
-                                     .engine_grads = p->engine_grads,
-                                     .engine = &p->engine,
-                                     .host_engine = &p->host,
+                                     .device_values = p->device_values,
+                                     .device_grads = p->device_grads,
+                                     .device = &p->device,
+                                     .host_device = &p->host,
                                      .context = p,
                                      .factors = give_factors,
                                      .changed = take_result};
@@ -303,9 +303,9 @@ static int find_factors(struct poseidon *p)
         size_t floats = (size_t)(m->tensor.rows * (m->tensor.outputs + m->tensor.inputs));
 
         m->factors = scheme && scheme->factors && !sync_is_local(p->exchange.sync, i);
-        if (m->factors && p->engine.i->own_memory &&
+        if (m->factors && p->device.i->own_memory &&
             !(m->factors_kept =
-                  engine_own(&p->engine, &p->arenas, floats * sizeof(float), "factors")))
+                  device_own(&p->device, &p->arenas, floats * sizeof(float), "factors")))
             return -1;
     }
     return 0;
@@ -313,7 +313,7 @@ static int find_factors(struct poseidon *p)
 
 int library_prepare_all(struct poseidon *p)
 {
-    p->host.i = &engine_host;
+    p->host.i = &device_host;
     if (compare_all(p) || topology_create(p->comm, &p->hosts) ||
         error_agree(p->comm, make_groups(p)) || form_nodes(p) ||
         error_agree(p->comm, library_place_arenas(p)) || make_plan(p) || open_trace(p) ||
@@ -324,11 +324,11 @@ int library_prepare_all(struct poseidon *p)
                   (unsigned long long)plan_digest(p->exchange.plan, (uint64_t)p->words.result));
     if (error_agree(p->comm, strbuf_status(&p->about)))
         return -1;
-    if (error_agree(p->comm, p->rank == 0 ? library_move_values(p, ENGINE_FETCH) : 0) ||
+    if (error_agree(p->comm, p->rank == 0 ? library_move_values(p, DEVICE_FETCH) : 0) ||
         sync_share_values(p->exchange.sync) || library_load_state(p))
         return -1;
     return error_agree(p->comm,
-                       error_status(library_move_values(p, ENGINE_STORE) || find_factors(p)));
+                       error_status(library_move_values(p, DEVICE_STORE) || find_factors(p)));
 }
 
 void library_release(struct poseidon *p, bool in_flight)
@@ -343,7 +343,7 @@ void library_release(struct poseidon *p, bool in_flight)
         library_free_arenas(p, shared);
     }
     trace_destroy(p->trace);
-    engine_host.close(p->host.context);
+    device_host.close(p->host.context);
     topology_free(&p->hosts);
     owner_free(&p->owner);
 }

@@ -12,7 +12,7 @@
 
 int net_allocate(struct net *net, size_t bytes, const char *what, float **out)
 {
-    *out = engine_own(net->engine, &net->internals->owner, bytes, what);
+    *out = device_own(&net->engine->device, &net->internals->owner, bytes, what);
     if (!*out)
         return -1;
     net->internals->bytes += bytes;
@@ -26,8 +26,8 @@ static int allocate_arena(struct net *net, const char *what, float **host, float
 
     if (net_allocate(net, bytes, what, engine))
         return -1;
-    *host = net->engine->i->own_memory
-                ? engine_own_host(net->engine, &net->internals->owner, bytes, what)
+    *host = net->engine->device.i->own_memory
+                ? device_own_host(&net->engine->device, &net->internals->owner, bytes, what)
                 : *engine;
     return *host ? 0 : -1;
 }
@@ -137,7 +137,7 @@ static int fill_params(struct net *net, uint64_t seed)
     float *host;
     int status = 0;
 
-    if (net->engine->i->blank)
+    if (net->engine->device.i->blank)
         return 0;
     for (int i = 0; i < net->nparams; i++)
         if (shape_elems(&net->params[i].shape) > largest)

@@ -143,31 +143,26 @@ int net_param_number(const struct net *net, int layer, int param)
     return net->internals->param_of_layer[layer][param];
 }
 
-static struct tensor group_tensor(const struct net *net, int group)
-{
-    const struct group *g = &net->groups[group];
-
-    return (struct tensor){.shape = {.naxes = 1, .dim = {(int64_t)g->elems}},
-                           .bytes = g->elems * sizeof(float),
-                           .data = net->engine_values + g->begin};
-}
-
 int net_push_values(struct net *net, int group)
 {
-    struct tensor tensor = group_tensor(net, group);
+    const struct device *device = &net->engine->device;
+    const struct group *g = &net->groups[group];
 
     net_touch(net, group);
     if (!has_mirror(net))
         return 0;
-    return net->engine->i->write(net->engine->context, &tensor,
-                                 net->values + net->groups[group].begin);
+    return device->i->write(device->context, net->engine_values + g->begin, net->values + g->begin,
+                            g->elems);
 }
 
 int net_pull_values(struct net *net)
 {
-    for (int g = 0; g < net->ngroups && has_mirror(net); g++) {
-        struct tensor tensor = group_tensor(net, g);
-        if (net->engine->i->read(net->engine->context, &tensor, net->values + net->groups[g].begin))
+    const struct device *device = &net->engine->device;
+
+    for (int i = 0; i < net->ngroups && has_mirror(net); i++) {
+        const struct group *g = &net->groups[i];
+        if (device->i->read(device->context, net->engine_values + g->begin, net->values + g->begin,
+                            g->elems))
             return -1;
     }
     return 0;

@@ -7,7 +7,7 @@
 #ifndef POSEIDON_NET_NET_H
 #define POSEIDON_NET_NET_H
 
-#include "engine/group.h"
+#include "device/group.h"
 #include "layers/layer.h"
 
 /* Functions by which a pass tells its caller when to wait for parameters and when to send

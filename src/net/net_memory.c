@@ -281,9 +281,9 @@ static int no_room(const struct net *net)
     size_t input = input_bytes(net);
     int batch = net_batch(net);
 
-    if (room == 0 && engine->i->room)
-        room = engine->i->room(engine->context);
-    if (!engine->i->own_memory && (room == 0 || room >= need))
+    if (room == 0 && engine->device.i->room)
+        room = engine->device.i->room(engine->context);
+    if (!engine->device.i->own_memory && (room == 0 || room >= need))
         room = (size_t)machine_free_memory(1);
     if (room == 0 || room >= need || batch == 0)
         return error_context("the net's blobs need %.1f MiB", (double)need / 1048576);

@@ -6,7 +6,7 @@
  * that all wait for. */
 #include "plan/plan_internal.h"
 
-#include "engine/codec.h"
+#include "device/codec.h"
 #include "plan/tree.h"
 #include "util/error.h"
 #include "plan/for_schemes.h"

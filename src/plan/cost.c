@@ -177,7 +177,7 @@ double cost_worker_update_seconds(const struct cost_cluster *cluster, double byt
                                           : cost_update_seconds(cluster, bytes);
 }
 
-double cost_engine_update_seconds(const struct cost_cluster *cluster, double bytes)
+double cost_device_update_seconds(const struct cost_cluster *cluster, double bytes)
 {
     return cluster->update_Bps > 0 ? bytes / cluster->update_Bps
                                    : cost_worker_update_seconds(cluster, bytes);

@@ -157,7 +157,7 @@ double cost_update_seconds(const struct cost_cluster *cluster, double bytes);
 double cost_worker_update_seconds(const struct cost_cluster *cluster, double bytes);
 
 /* Likewise by a worker's engine. */
-double cost_engine_update_seconds(const struct cost_cluster *cluster, double bytes);
+double cost_device_update_seconds(const struct cost_cluster *cluster, double bytes);
 
 /* Copying one worker's factors out of the way of the next pass; decoding all workers'; rebuilding
  * the gradient of all workers' factors. Backprop leaves the rank's own outer products to the

@@ -55,7 +55,7 @@ struct plan_options {
                           Borrowed for plan_create */
     int batch;         /* with parts: the samples that a group's rows (struct group.k) are of */
     const int *grains; /* per worker: how many gradients of a row of many it adds up, of which all
-                          are added along one tree (engine/tree_sum.h), so that the sum does not
+                          are added along one tree (device/tree_sum.h), so that the sum does not
                           depend on who has which; NULL: a gradient of each worker is added along a
                           tree of workers. Not with nodes or codecs. Borrowed for plan_create */
     int leaders_per_host; /* leaders that share a host's link, for the simulator alone; 0: 1 */
@@ -125,7 +125,7 @@ struct home_share {
     uint64_t gradient_bytes, back_bytes; /* one gradient of them, and what comes back, encoded */
 };
 
-/* A block of the tree along which gradients are added (engine/tree_sum.h). */
+/* A block of the tree along which gradients are added (device/tree_sum.h). */
 struct plan_branch {
     int begin, level;
 };

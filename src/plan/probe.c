@@ -2,7 +2,7 @@
  * so that all leave it together; rates come from whole exchanges, not from the luckiest one. */
 #include "plan/probe.h"
 
-#include "engine/vector.h"
+#include "device/vector.h"
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/alloc.h"
@@ -214,16 +214,15 @@ static int measure_network(struct prober *p, struct cost_cluster *cluster)
 }
 
 /* A plain read makes an engine that runs beside the processor finish what it was given. */
-static int finish(const struct engine *engine, float *data)
+static int finish(const struct device *device, float *data)
 {
-    struct tensor one = {.shape = {.naxes = 1, .dim = {1}}, .bytes = sizeof(float), .data = data};
     float value;
 
-    return engine->i->read(engine->context, &one, &value);
+    return device->i->read(device->context, data, &value, 1);
 }
 
 struct products {
-    const struct engine *engine;
+    const struct device *device;
     float *memory;
 };
 
@@ -234,10 +233,10 @@ static double multiply(void *context)
     float *a = p->memory, *b = a + GEMM_K * GEMM_M, *c = b + GEMM_K * GEMM_N;
 
     for (int i = 0; i < 4; i++)
-        if (p->engine->i->gemm(p->engine->context, true, false, GEMM_M, GEMM_N, GEMM_K, 1.0f, a,
+        if (p->device->i->gemm(p->device->context, true, false, GEMM_M, GEMM_N, GEMM_K, 1.0f, a,
                                GEMM_M, b, GEMM_N, 0.0f, c, GEMM_N))
             return -1;
-    return finish(p->engine, c) ? -1 : 4 * 2.0 * GEMM_M * GEMM_N * GEMM_K;
+    return finish(p->device, c) ? -1 : 4 * 2.0 * GEMM_M * GEMM_N * GEMM_K;
 }
 
 /* A step's mean rate over so many seconds; 0: it failed. */
@@ -378,29 +377,29 @@ static int measure_theft(struct prober *p, struct products *products, struct cos
 
 /* This rank's rate of products and of updates in the engine's memory; then what traffic takes from
  * the first. */
-static int measure_products(struct prober *p, const struct engine *engine,
+static int measure_products(struct prober *p, const struct device *device,
                             struct cost_cluster *cluster)
 {
-    struct products products = {.engine = engine};
+    struct products products = {.device = device};
     void *memory = NULL;
     int status = 0;
 
     cluster->gemm_flops = cluster->serve_Bps = cluster->device_Bps = DBL_MAX;
-    if (engine) {
-        status = engine->i->alloc(
-            engine->context, sizeof(float) * (GEMM_K * GEMM_M + GEMM_K * GEMM_N + GEMM_M * GEMM_N),
+    if (device) {
+        status = device->i->alloc(
+            device->context, sizeof(float) * (GEMM_K * GEMM_M + GEMM_K * GEMM_N + GEMM_M * GEMM_N),
             "measuring products", &memory);
         products.memory = memory;
         cluster->gemm_flops = status ? 0 : measure_rate(multiply, &products);
         status =
-            error_status(cluster->gemm_flops <= 0 || probe_serving(engine, &cluster->serve_Bps) ||
-                         probe_copying(engine, &cluster->device_Bps));
+            error_status(cluster->gemm_flops <= 0 || probe_serving(device, &cluster->serve_Bps) ||
+                         probe_copying(device, &cluster->device_Bps));
     }
     status = error_agree(p->comm, status);
     if (!status)
-        status = measure_theft(p, engine ? &products : NULL, cluster);
+        status = measure_theft(p, device ? &products : NULL, cluster);
     if (memory)
-        engine->i->free(engine->context, memory);
+        device->i->free(device->context, memory);
     return status;
 }
 
@@ -484,7 +483,7 @@ static void release(struct prober *p)
     owner_free(&p->owner);
 }
 
-int probe_measure(MPI_Comm world, const struct topology *topology, const struct engine *engine,
+int probe_measure(MPI_Comm world, const struct topology *topology, const struct device *device,
                   struct probe *out)
 {
     struct prober p = {.comm = MPI_COMM_NULL, .topology = topology};
@@ -501,7 +500,7 @@ int probe_measure(MPI_Comm world, const struct topology *topology, const struct 
     memset(p.in, 0, BUFFER_BYTES);
     out->cluster.copy_Bps = measure_walk(p.in, p.out, false);
     out->cluster.sum_Bps = measure_walk(p.in, p.out, true);
-    if (measure_products(&p, engine, &out->cluster) || agree_figures(&p, &out->cluster))
+    if (measure_products(&p, device, &out->cluster) || agree_figures(&p, &out->cluster))
         goto fail;
     out->nranks = p.nranks;
     out->ranks_per_node = topology->most_ranks;
@@ -513,14 +512,14 @@ fail:
     return -1;
 }
 
-int probe_cluster(MPI_Comm world, const struct topology *topology, const struct engine *engine,
+int probe_cluster(MPI_Comm world, const struct topology *topology, const struct device *device,
                   const char *file, bool keeps, struct probe *out)
 {
     struct probe known = {.nranks = 0};
     int rank = 0, status = 0;
 
     if (!file)
-        return probe_measure(world, topology, engine, out);
+        return probe_measure(world, topology, device, out);
     MPI_CHECK(MPI_Comm_rank(world, &rank));
     if (rank == 0 && access(file, F_OK) == 0)
         status = probe_read(file, &known);
@@ -532,7 +531,7 @@ int probe_cluster(MPI_Comm world, const struct topology *topology, const struct 
         out->from_file = true;
         return 0;
     }
-    if (probe_measure(world, topology, engine, out))
+    if (probe_measure(world, topology, device, out))
         return -1;
     return error_agree(world, rank == 0 && keeps ? probe_write(file, out) : 0);
 }

@@ -6,7 +6,7 @@
 
 #include <mpi.h>
 
-#include "engine/engine.h"
+#include "device/device.h"
 #include "plan/cost.h"
 #include "util/topology.h"
 
@@ -23,16 +23,16 @@ struct probe {
  * NULL on ranks that have none (dedicated servers), but not on all. No thread may use MPI or the
  * engine meanwhile. One rank has no network: its latency is 0 and its link as fast as its copies.
  * Collective. */
-int probe_measure(MPI_Comm world, const struct topology *topology, const struct engine *engine,
+int probe_measure(MPI_Comm world, const struct topology *topology, const struct device *device,
                   struct probe *out);
 
 /* Bytes of parameters that a server updates per second in this engine's memory; 0 where that is the
  * host's. Not collective. */
-int probe_serving(const struct engine *engine, double *Bps);
+int probe_serving(const struct device *device, double *Bps);
 
 /* Bytes per second between the host's and this engine's memory, the mean of both ways; 0 where they
  * are one. Not collective. */
-int probe_copying(const struct engine *engine, double *Bps);
+int probe_copying(const struct device *device, double *Bps);
 
 /* As a server's update on the host is measured: bytes of gradient added to a sum per second. */
 int probe_sums(double *Bps);
@@ -40,7 +40,7 @@ int probe_sums(double *Bps);
 /* As probe_measure, but figures in `file` for as many ranks, as many of them a node, are taken
  * instead of measuring; else they are measured, and rank 0 writes the file where it `keeps` them. A
  * damaged file is an error, not overwritten. file NULL: measures. Collective. */
-int probe_cluster(MPI_Comm world, const struct topology *topology, const struct engine *engine,
+int probe_cluster(MPI_Comm world, const struct topology *topology, const struct device *device,
                   const char *file, bool keeps, struct probe *out);
 
 /* The file: lines KEY = NUMBER, # starts a comment. Reading fails with FILE:LINE where a line is

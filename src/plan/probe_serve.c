@@ -14,29 +14,29 @@ enum {
 };
 
 struct serving {
-    const struct engine *engine;
+    const struct device *device;
     void *host, *memory; /* ELEMS floats; values, gradient and history */
-    struct engine_ticket *ticket;
+    struct device_ticket *ticket;
 };
 
 static void close_serving(struct serving *s)
 {
-    const struct engine *engine = s->engine;
+    const struct device *device = s->device;
 
-    engine->i->copies->ticket_destroy(engine->context, s->ticket);
-    engine->i->free(engine->context, s->memory);
-    engine->i->copies->host_free(engine->context, s->host);
+    device->i->copies->ticket_destroy(device->context, s->ticket);
+    device->i->free(device->context, s->memory);
+    device->i->copies->host_free(device->context, s->host);
 }
 
 static int open_serving(struct serving *s)
 {
-    const struct engine *engine = s->engine;
-    const struct engine_copies_i *copies = engine->i->copies;
+    const struct device *device = s->device;
+    const struct device_copies_i *copies = device->i->copies;
     size_t bytes = ELEMS * sizeof(float);
 
-    if (!copies->host_alloc(engine->context, bytes, "measuring updates", &s->host) &&
-        !engine->i->alloc(engine->context, 3 * bytes, "measuring updates", &s->memory) &&
-        !copies->ticket_create(engine->context, &s->ticket))
+    if (!copies->host_alloc(device->context, bytes, "measuring updates", &s->host) &&
+        !device->i->alloc(device->context, 3 * bytes, "measuring updates", &s->memory) &&
+        !copies->ticket_create(device->context, &s->ticket))
         return 0;
     close_serving(s);
     return -1;
@@ -44,41 +44,41 @@ static int open_serving(struct serving *s)
 
 static int await(const struct serving *s)
 {
-    const struct engine *engine = s->engine;
+    const struct device *device = s->device;
     int ready;
 
-    while ((ready = engine->i->copies->ready(engine->context, s->ticket)) == 0)
+    while ((ready = device->i->copies->ready(device->context, s->ticket)) == 0)
         sched_yield();
     return ready < 0 ? -1 : 0;
 }
 
 static int serve(const struct serving *s)
 {
-    const struct engine_copies_i *copies = s->engine->i->copies;
-    const struct engine_services_i *services = s->engine->i->services;
-    void *context = s->engine->context;
-    const struct engine_update sgd = {
+    const struct device_copies_i *copies = s->device->i->copies;
+    const struct device_services_i *services = s->device->i->services;
+    void *context = s->device->context;
+    const struct device_update sgd = {
         .rule = RULE_SGD, .scale = 1, .rate = 0.01f, .momentum = 0.9f};
     float *values = s->memory, *grad = values + ELEMS, *history = grad + ELEMS;
-    const struct engine_rows up = {.host = s->host, .memory = grad, .width = ELEMS, .rows = 1};
-    const struct engine_rows back = {.host = s->host, .memory = values, .width = ELEMS, .rows = 1};
+    const struct device_rows up = {.host = s->host, .memory = grad, .width = ELEMS, .rows = 1};
+    const struct device_rows back = {.host = s->host, .memory = values, .width = ELEMS, .rows = 1};
 
     return error_status(
-        copies->copy(context, ENGINE_STORE, &up, ENGINE_STORED, s->ticket) ||
-        services->update(context, &sgd, values, grad, history, ELEMS, ELEMS, ENGINE_STORED) ||
-        copies->copy(context, ENGINE_FETCH, &back, ENGINE_STORED, s->ticket) || await(s));
+        copies->copy(context, DEVICE_STORE, &up, DEVICE_STORED, s->ticket) ||
+        services->update(context, &sgd, values, grad, history, ELEMS, ELEMS, DEVICE_STORED) ||
+        copies->copy(context, DEVICE_FETCH, &back, DEVICE_STORED, s->ticket) || await(s));
 }
 
 static int copy(const struct serving *s)
 {
-    const struct engine_copies_i *copies = s->engine->i->copies;
-    const struct engine_rows rows = {
+    const struct device_copies_i *copies = s->device->i->copies;
+    const struct device_rows rows = {
         .host = s->host, .memory = s->memory, .width = ELEMS, .rows = 1};
 
     return error_status(
-        copies->copy(s->engine->context, ENGINE_STORE, &rows, ENGINE_STORED, s->ticket) ||
+        copies->copy(s->device->context, DEVICE_STORE, &rows, DEVICE_STORED, s->ticket) ||
         await(s) ||
-        copies->copy(s->engine->context, ENGINE_FETCH, &rows, ENGINE_IN_TURN, s->ticket) ||
+        copies->copy(s->device->context, DEVICE_FETCH, &rows, DEVICE_IN_TURN, s->ticket) ||
         await(s));
 }
 
@@ -99,10 +99,10 @@ static int time_rounds(const struct serving *s, int (*round)(const struct servin
     return 0;
 }
 
-static int measure(const struct engine *engine, int (*round)(const struct serving *s), int times,
+static int measure(const struct device *device, int (*round)(const struct serving *s), int times,
                    double *Bps)
 {
-    struct serving s = {.engine = engine};
+    struct serving s = {.device = device};
     int status;
 
     if (open_serving(&s))
@@ -112,15 +112,15 @@ static int measure(const struct engine *engine, int (*round)(const struct servin
     return status;
 }
 
-int probe_serving(const struct engine *engine, double *Bps)
+int probe_serving(const struct device *device, double *Bps)
 {
     *Bps = 0;
-    return engine->i->own_memory && engine->i->services->update ? measure(engine, serve, 1, Bps)
+    return device->i->own_memory && device->i->services->update ? measure(device, serve, 1, Bps)
                                                                 : 0;
 }
 
-int probe_copying(const struct engine *engine, double *Bps)
+int probe_copying(const struct device *device, double *Bps)
 {
     *Bps = 0;
-    return engine->i->own_memory ? measure(engine, copy, 2, Bps) : 0;
+    return device->i->own_memory ? measure(device, copy, 2, Bps) : 0;
 }

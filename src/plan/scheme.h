@@ -6,10 +6,10 @@
 #ifndef POSEIDON_PLAN_SCHEME_H
 #define POSEIDON_PLAN_SCHEME_H
 
-#include "engine/group.h"
+#include "device/group.h"
 
 struct bucket;
-struct codec; /* engine/codec.h */
+struct codec; /* device/codec.h */
 struct cost;
 struct cost_cluster;
 struct plan;

@@ -52,7 +52,7 @@ static int time_buckets(MPI_Comm world, const struct plan *plan, const struct sy
                                          .node = like->node,
                                          .gather = like->gather,
                                          .direct = like->direct,
-                                         .update_on_engine = like->update_on_engine,
+                                         .update_on_device = like->update_on_device,
                                          .threads = like->threads,
                                          .watch = like->watch};
     struct sync *sync;

@@ -56,7 +56,7 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
 }
 
 /* ---- steps: from the rebuilt sum on they are the parameter server's, so the sum is made on the
- * host, whatever the workers' engine ---- */
+ * host, whatever the workers' device ---- */
 
 struct adam {
     struct home home;       /* first member: home.c finds it here */

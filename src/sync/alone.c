@@ -1,10 +1,10 @@
 /* Ranks without traffic of their own.
  *
  * Alone: the only worker, or any with --comm=none.
- * Gradients, history and parameters stay where the engine works, the solver's rule is one more
+ * Gradients, history and parameters stay where the device works, the solver's rule is one more
  * thing that is run, and nobody waits for anything.
  *
- * A team that is the only node: its leader has the sum in its engine's memory, and applies the rule
+ * A team that is the only node: its leader has the sum in its device's memory, and applies the rule
  * beside the computation, unless clipping has to see all gradients first.
  *
  * What decays: parameters without a gradient (struct group). Every worker applies the rule, or the
@@ -38,7 +38,7 @@ static int alone_rebuild(struct sync *sync, int bucket, int64_t iteration)
 /* What was made of the team's sum so far is what the computation finds after gradient_order. */
 static int team_settle(struct sync *sync, int bucket, int64_t iteration)
 {
-    return error_status(history_update_bucket(sync, bucket, iteration, ENGINE_STORED) ||
+    return error_status(history_update_bucket(sync, bucket, iteration, DEVICE_STORED) ||
                         gradient_note_stored(sync, bucket));
 }
 

@@ -2,7 +2,7 @@
  * iteration is done. */
 #include "sync/sync_internal.h"
 
-#include "engine/vector.h"
+#include "device/vector.h"
 #include "sync/gradient.h"
 #include "util/clock.h"
 

@@ -1,7 +1,7 @@
 /* Norms, given, agreed and turned into a scale. */
 #include "sync/clip.h"
 
-#include "engine/exact_sum.h"
+#include "device/exact_sum.h"
 #include "sync/gradient.h"
 #include "sync/sync_internal.h"
 
@@ -129,15 +129,15 @@ static int clip_advance(struct sync *sync)
     return wire_track(sync->wire, request, (size_t)count * sizeof(double), clip_complete, sync);
 }
 
-/* The norms of a chunk, where the engine works or on the host. */
-static int note_norms(struct sync *sync, int chunk, bool on_engine, const float *gradient,
+/* The norms of a chunk, where the device works or on the host. */
+static int note_norms(struct sync *sync, int chunk, bool on_device, const float *gradient,
                       const float *values)
 {
     size_t elems = chunk_of(sync, chunk)->elems;
     double *own = &sync->clip.own[chunk], *more = sync->clip.own + sync->plan->nchunks;
 
-    if (gradient_sumsq(sync, on_engine, gradient, elems, mean_of(sync), own) ||
-        lars_note(sync, chunk, on_engine, gradient, values, more))
+    if (gradient_sumsq(sync, on_device, gradient, elems, mean_of(sync), own) ||
+        lars_note(sync, chunk, on_device, gradient, values, more))
         return -1;
     if (sync->options.exact_norms > 0 && isfinite(*own))
         exact_sum_squares(gradient, elems, more);
@@ -175,8 +175,8 @@ static int clip_give_bucket(struct sync *sync, int bucket)
         return -1;
     for (int c = b->first_chunk; c < b->first_chunk + b->nchunks; c++)
         if ((state->steps->local || c % sync->plan->nworkers == sync->rank) &&
-            note_norms(sync, c, true, sync->model.engine_grads + chunk_of(sync, c)->begin,
-                       sync->model.engine_values + chunk_of(sync, c)->begin))
+            note_norms(sync, c, true, sync->model.device_grads + chunk_of(sync, c)->begin,
+                       sync->model.device_values + chunk_of(sync, c)->begin))
             return -1;
     return 0;
 }

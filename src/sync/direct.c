@@ -1,4 +1,4 @@
-/* Whether MPI reaches the memory of an engine that has its own, so that messages need no copy on
+/* Whether MPI reaches the memory of a device that has its own, so that messages need no copy on
  * the host.
  *
  * Open MPI says so where it was built with CUDA; whether the network below it can is another
@@ -26,10 +26,9 @@ static float sample(int rank, int i)
 
 /* Round the ring of workers, from the first half of that memory to the second; fails also where
  * something else arrives than was sent. */
-static int pass_on(struct sync *sync, struct tensor *half, float *host, int elems)
+static int pass_on(struct sync *sync, float *memory, float *host, int elems)
 {
-    const struct engine *engine = sync->model.engine;
-    float *memory = half->data;
+    const struct device *device = sync->model.device;
     int rank, size, from;
 
     MPI_Comm_rank(sync->sums, &rank);
@@ -37,10 +36,8 @@ static int pass_on(struct sync *sync, struct tensor *half, float *host, int elem
     from = (rank + size - 1) % size;
     MPI_CHECK(MPI_Sendrecv(memory, elems, MPI_FLOAT, (rank + 1) % size, 0, memory + LONG_ELEMS,
                            elems, MPI_FLOAT, from, 0, sync->sums, MPI_STATUS_IGNORE));
-    half->data = memory + LONG_ELEMS;
-    if (engine->i->read(engine->context, half, host))
+    if (device->i->read(device->context, memory + LONG_ELEMS, host, LONG_ELEMS))
         return -1;
-    half->data = memory;
     for (int i = 0; i < elems; i++)
         if (host[i] != sample(from, i))
             return error_set(
@@ -54,26 +51,24 @@ static int pass_on(struct sync *sync, struct tensor *half, float *host, int elem
 static int make_trial(struct sync *sync)
 {
     static const int lengths[] = {SHORT_ELEMS, LONG_ELEMS};
-    const struct engine *engine = sync->model.engine;
-    struct tensor half = {.shape = {.naxes = 1, .dim = {LONG_ELEMS}},
-                          .bytes = LONG_ELEMS * sizeof(float)};
-    float *host = malloc(half.bytes);
+    const struct device *device = sync->model.device;
+    const size_t bytes = LONG_ELEMS * sizeof(float);
+    float *host = malloc(bytes);
     void *memory = NULL;
     int rank, status;
 
     MPI_Comm_rank(sync->sums, &rank);
     for (int i = 0; host && i < LONG_ELEMS; i++)
         host[i] = sample(rank, i);
-    status = host ? engine->i->alloc(engine->context, 2 * half.bytes, "a trial message", &memory)
-                  : error_memory(half.bytes, "a trial message");
-    half.data = memory;
-    if (!status && (engine->i->write(engine->context, &half, host) ||
-                    (engine->i->finish && engine->i->finish(engine->context))))
+    status = host ? device->i->alloc(device->context, 2 * bytes, "a trial message", &memory)
+                  : error_memory(bytes, "a trial message");
+    if (!status && (device->i->write(device->context, memory, host, LONG_ELEMS) ||
+                    (device->i->finish && device->i->finish(device->context))))
         status = -1;
     status = error_agree(sync->sums, status); /* nobody waits for one that sends nothing */
     for (int i = 0; i < 2 && !status; i++)
-        status = error_agree(sync->sums, pass_on(sync, &half, host, lengths[i]));
-    engine->i->free(engine->context, memory);
+        status = error_agree(sync->sums, pass_on(sync, memory, host, lengths[i]));
+    device->i->free(device->context, memory);
     free(host);
     return status;
 }
@@ -81,7 +76,7 @@ static int make_trial(struct sync *sync)
 /* Why not, before anything was tried; NULL: nothing is known. */
 static const char *find_obstacle(const struct sync *sync)
 {
-    if (!sync->model.engine->i->own_memory)
+    if (!sync->model.device->i->own_memory)
         return "the engine works in the host's memory, there is no other";
     if (sync->options.direct == SYNC_DIRECT_OFF)
         return "direct=off";
@@ -112,7 +107,7 @@ int direct_find(struct sync *sync, bool *direct, char *way, size_t bytes)
     *direct = all && sync->nranks > 1;
     if (*direct)
         snprintf(way, bytes, "straight from and to the engine's memory");
-    else if (sync->model.engine->i->own_memory)
+    else if (sync->model.device->i->own_memory)
         snprintf(way, bytes, "by way of the host's memory: %s",
                  obstacle ? obstacle : "another worker's MPI does not reach the engine's");
     return 0;

@@ -1,8 +1,8 @@
-/* Gradients that travel encoded (engine/codec.h), on the host or in the engine's memory: there they
+/* Gradients that travel encoded (device/codec.h), on the host or in the device's memory: there they
  * are encoded behind the computation, and only what they have become is fetched. */
 #include "sync/gradient_internal.h"
 
-#include "engine/codec.h"
+#include "device/codec.h"
 
 #include <assert.h>
 
@@ -40,8 +40,8 @@ int encode_open(struct sync *sync)
         return -1;
     if (!g->own_memory)
         return 0;
-    g->engine_messages = gradient_alloc_on(sync, sync->model.engine, floats, what);
-    return g->engine_messages ? 0 : -1;
+    g->device_messages = gradient_alloc_on(sync, sync->model.device, floats, what);
+    return g->device_messages ? 0 : -1;
 }
 
 /* Where the neighbours end that are one matrix with this chunk: encoded at once, they give the same
@@ -73,8 +73,8 @@ static bool message_is_fetched(const struct sync *sync, int chunk)
     return encode_wanted(sync, chunk) && !gradient_goes_straight(sync, chunk);
 }
 
-static int fetch_messages(struct sync *sync, int bucket, enum engine_turn turn,
-                          struct engine_ticket *ticket)
+static int fetch_messages(struct sync *sync, int bucket, enum device_turn turn,
+                          struct device_ticket *ticket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
     const struct gradient *g = sync->gradient;
@@ -84,25 +84,25 @@ static int fetch_messages(struct sync *sync, int bucket, enum engine_turn turn,
         size_t at = g->message[c];
         while (c < end && message_is_fetched(sync, c) == fetched)
             c++;
-        const struct engine_rows rows = {.host = g->messages + at,
-                                         .memory = g->engine_messages + at,
+        const struct device_rows rows = {.host = g->messages + at,
+                                         .memory = g->device_messages + at,
                                          .width = g->message[c] - at,
                                          .rows = 1};
-        if (fetched && g->copies->copy(g->context, ENGINE_FETCH, &rows, turn, ticket))
+        if (fetched && g->copies->copy(g->context, DEVICE_FETCH, &rows, turn, ticket))
             return -1;
     }
     return 0;
 }
 
-int encode_on_engine(struct sync *sync, int bucket, enum engine_turn turn,
-                     struct engine_ticket *ticket)
+int encode_on_device(struct sync *sync, int bucket, enum device_turn turn,
+                     struct device_ticket *ticket)
 {
     const struct plan *plan = sync->plan;
     const struct bucket *b = bucket_of(sync, bucket);
-    const struct engine *engine = sync->model.engine;
+    const struct device *device = sync->model.device;
     const struct gradient *g = sync->gradient;
 
-    if (!g->engine_messages)
+    if (!g->device_messages)
         return 0;
     for (int c = b->first_chunk, next; c < b->first_chunk + b->nchunks; c = next) {
         const struct chunk *chunk = chunk_of(sync, c);
@@ -111,10 +111,10 @@ int encode_on_engine(struct sync *sync, int bucket, enum engine_turn turn,
         if (!encode_wanted(sync, c))
             continue;
         next = find_matrix_end(plan, c, &rows);
-        if (engine->i->services->encode(
-                engine->context, plan_codec(plan, c)->code, sync->model.engine_grads + chunk->begin,
+        if (device->i->services->encode(
+                device->context, plan_codec(plan, c)->code, sync->model.device_grads + chunk->begin,
                 g->residual.memory + g->begin[c], rows, chunk->elems / chunk->rows,
-                g->engine_messages + g->message[c], turn, ticket))
+                g->device_messages + g->message[c], turn, ticket))
             return -1;
     }
     return fetch_messages(sync, bucket, turn, ticket);
@@ -127,9 +127,9 @@ void *encode_message(struct sync *sync, int chunk)
     float *message;
 
     if (gradient_goes_straight(sync, chunk))
-        return g->engine_messages + g->message[chunk];
+        return g->device_messages + g->message[chunk];
     message = g->messages + g->message[chunk];
-    if (!g->engine_messages)
+    if (!g->device_messages)
         plan_codec(sync->plan, chunk)
             ->encode(sync->model.grads + c->begin, g->residual.memory + g->begin[chunk], c->rows,
                      c->elems / c->rows, message);

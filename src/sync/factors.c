@@ -3,7 +3,7 @@
 
 #include "sync/gradient_internal.h"
 
-#include "engine/codec.h"
+#include "device/codec.h"
 #include "util/alloc.h"
 #include "plan/for_schemes.h"
 
@@ -13,19 +13,17 @@
 /* As many ones as a slot has rows. */
 static int open_ones(struct sync *sync, struct factors *out)
 {
-    const struct engine *engine = out->engine;
+    const struct device *device = out->device;
     size_t rows = (size_t)out->workers * (size_t)out->round_rows;
-    struct tensor ones = {.shape = {.naxes = 1, .dim = {(int64_t)rows}},
-                          .bytes = rows * sizeof(float)};
     float *values;
     int status;
 
-    out->ones = ones.data = gradient_alloc_on(sync, engine, rows, "sufficient factors");
+    out->ones = gradient_alloc_on(sync, device, rows, "sufficient factors");
     if (!out->ones || ALLOC(values, rows, "sufficient factors"))
         return -1;
     for (size_t i = 0; i < rows; i++)
         values[i] = 1;
-    status = engine->i->write(engine->context, &ones, values);
+    status = device->i->write(device->context, out->ones, values, rows);
     free(values);
     return status;
 }
@@ -84,8 +82,8 @@ void factors_decode(const struct factors *factors, float *rows, size_t elems)
         bf16_expand(factors_message(factors, rows), elems, rows);
 }
 
-/* Zeroed. `elems` of them the engine computes with at a time, 0: with none; shared, if not NULL, is
- * host memory for them. straight: they may be in the engine's memory alone. */
+/* Zeroed. `elems` of them the device computes with at a time, 0: with none; shared, if not NULL, is
+ * host memory for them. straight: they may be in the device's memory alone. */
 static int open_rows(struct sync *sync, size_t elems, float *shared, bool straight,
                      struct factors *out)
 {
@@ -93,14 +91,14 @@ static int open_rows(struct sync *sync, size_t elems, float *shared, bool straig
     size_t all = all_elems(out);
 
     out->straight = straight && gradient_is_direct(sync);
-    out->rows = out->straight ? gradient_alloc_on(sync, sync->model.engine, all, what)
+    out->rows = out->straight ? gradient_alloc_on(sync, sync->model.device, all, what)
                 : shared      ? shared
                               : gradient_alloc(sync, all, what);
     if (!out->rows)
         return -1;
     if (out->straight || elems == 0 || gradient_on_host(sync))
-        return 0; /* the engine, if it computes with them, reaches each slot */
-    out->slot = gradient_alloc_on(sync, sync->model.engine, elems, what);
+        return 0; /* the device, if it computes with them, reaches each slot */
+    out->slot = gradient_alloc_on(sync, sync->model.device, elems, what);
     return out->slot ? 0 : -1;
 }
 
@@ -112,7 +110,7 @@ int factors_open(struct sync *sync, int bucket, bool on_host, struct factors *ou
     float *shared;
 
     lay_out(sync, bucket, out);
-    out->engine = on_host ? gradient_host_engine(sync) : sync->model.engine;
+    out->device = on_host ? gradient_host_device(sync) : sync->model.device;
     if (b->slices == 1 && out->round_rows > PLAN_LARGEST_MESSAGE / (int64_t)sizeof(float) / width)
         return error_set("layer '%s': %lld rows of %lld factors exceed what one message can count; "
                          "use the parameter server",
@@ -126,21 +124,21 @@ int factors_open(struct sync *sync, int bucket, bool on_host, struct factors *ou
                         open_ones(sync, out));
 }
 
-/* `count` rows of `width` floats of engine memory into rows at `to`. */
+/* `count` rows of `width` floats of device memory into rows at `to`. */
 static int stage_rows(struct sync *sync, int bucket, const struct factors *factors, float *to,
                       const float *from, size_t width, size_t count)
 {
     const struct bucket *b = bucket_of(sync, bucket);
     const struct gradient *g = sync->gradient;
-    const struct engine_rows rows = {.host = to,
+    const struct device_rows rows = {.host = to,
                                      .host_stride = (size_t)(b->m + b->n),
                                      .memory = (float *)(uintptr_t)from,
                                      .stride = width,
                                      .width = width,
                                      .rows = count};
 
-    return g->copies->copy(g->context, factors->straight ? ENGINE_WITHIN : ENGINE_FETCH, &rows,
-                           ENGINE_IN_TURN, g->buckets[bucket].down);
+    return g->copies->copy(g->context, factors->straight ? DEVICE_WITHIN : DEVICE_FETCH, &rows,
+                           DEVICE_IN_TURN, g->buckets[bucket].down);
 }
 
 /* Ranks of a node put their rows one behind the other, as further micro-batches of the leader. */
@@ -171,18 +169,18 @@ int factors_stage(struct sync *sync, int bucket, const struct factors *factors, 
 int factors_store(struct sync *sync, int bucket, const struct factors *factors, int slot)
 {
     const struct gradient *g = sync->gradient;
-    const struct engine_rows rows = {.host = factors_rows(factors, 0, slot),
+    const struct device_rows rows = {.host = factors_rows(factors, 0, slot),
                                      .memory = factors->slot,
                                      .width = factors->round_each * (size_t)factors->workers,
                                      .rows = 1};
 
-    return factors->slot ? g->copies->copy(g->context, ENGINE_STORE, &rows, ENGINE_STORED,
+    return factors->slot ? g->copies->copy(g->context, DEVICE_STORE, &rows, DEVICE_STORED,
                                            g->buckets[bucket].up)
                          : 0;
 }
 
-/* Where the engine finds the slot's rows. */
-static const float *engine_rows_of(const struct factors *factors, int slot)
+/* Where the device finds the slot's rows. */
+static const float *device_rows_of(const struct factors *factors, int slot)
 {
     return factors->slot ? factors->slot : factors_rows(factors, 0, slot);
 }
@@ -191,15 +189,15 @@ int factors_product(struct sync *sync, int bucket, const struct factors *factors
                     int first, int last, bool add, float *gradient)
 {
     const struct bucket *b = bucket_of(sync, bucket);
-    const struct engine *engine = factors->engine;
+    const struct device *device = factors->device;
     int64_t rows = (last - first) * factors->round_rows, width = b->m + b->n;
-    const float *from = engine_rows_of(factors, slot) + (size_t)first * factors->round_each;
+    const float *from = device_rows_of(factors, slot) + (size_t)first * factors->round_each;
 
-    if (engine->i->blank && first <= factors->mine && factors->mine < last)
+    if (device->i->blank && first <= factors->mine && factors->mine < last)
         rows -=
             factors->round_rows; /* the time of the layer's backward has this rank's own in it */
     if (rows > 0 &&
-        engine->i->gemm(engine->context, true, false, b->m, b->n, rows, 1.0f, from + b->n, width,
+        device->i->gemm(device->context, true, false, b->m, b->n, rows, 1.0f, from + b->n, width,
                         from, width, add ? 1.0f : 0.0f, gradient, b->n))
         return error_context("layer '%s': rebuilding the gradient from factors", b->name);
     return 0;
@@ -218,17 +216,17 @@ int factors_rebuild(struct sync *sync, int bucket, const struct factors *factors
                     int first, bool add, float *gradient)
 {
     const struct bucket *b = bucket_of(sync, bucket);
-    const struct engine *engine = factors->engine;
+    const struct device *device = factors->device;
     int64_t rows = factors->workers * factors->round_rows, width = b->m + b->n;
     float *bias = gradient + b->m * b->n;
-    const float *from = engine_rows_of(factors, slot);
+    const float *from = device_rows_of(factors, slot);
 
     if (factors_product(sync, bucket, factors, slot, first, factors->workers, add || first > 0,
                         gradient))
         return -1;
-    if (!bias_learns(sync, b) || engine->i->blank)
+    if (!bias_learns(sync, b) || device->i->blank)
         return 0;
-    if (engine->i->gemm(engine->context, true, false, b->m, 1, rows, 1.0f, from + b->n, width,
+    if (device->i->gemm(device->context, true, false, b->m, 1, rows, 1.0f, from + b->n, width,
                         factors->ones, 1, add ? 1.0f : 0.0f, bias, 1))
         return error_context("layer '%s': rebuilding the bias's gradient from factors", b->name);
     return 0;

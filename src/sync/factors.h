@@ -11,8 +11,8 @@
 struct factors {
     float *rows;   /* where messages leave from and arrive: [rows_each, of several rounds] + slots x
                       workers x round_rows, each of n + m */
-    bool straight; /* rows are in the engine's memory */
-    float *slot;   /* where the engine finds one slot of them, beside them; NULL: it reaches rows */
+    bool straight; /* rows are in the device's memory */
+    float *slot;   /* where the device finds one slot of them, beside them; NULL: it reaches rows */
     int slots;     /* rounds side by side */
     int workers;   /* whose rows there is room for */
     int mine;      /* which of them this rank (or who leads it) is */
@@ -23,8 +23,8 @@ struct factors {
     int64_t round_rows; /* of a worker in one of them; == rows_each of a single one */
     size_t round_each;  /* floats of them */
     uint16_t *halves;   /* the rows as they travel, each where its row is; NULL: as floats */
-    const struct engine *engine; /* multiplies the rows */
-    float *ones;                 /* a column of them, in that engine's memory */
+    const struct device *device; /* multiplies the rows */
+    float *ones;                 /* a column of them, in that device's memory */
 };
 
 /* Floats of all slots on this rank and those it leads. */
@@ -71,12 +71,12 @@ void factors_decode(const struct factors *factors, float *rows, size_t elems);
 int factors_stage(struct sync *sync, int bucket, const struct factors *factors, int slot,
                   int micro);
 
-/* All rows of the slot are here: they start on their way to an engine with memory of its own. Wire
+/* All rows of the slot are here: they start on their way to a device with memory of its own. Wire
  * thread. */
 int factors_store(struct sync *sync, int bucket, const struct factors *factors, int slot);
 
 /* The sum of all workers' gradients, weight then bias, from the slot's rows. gradient is in the
- * memory of the engine that multiplies. With first > 0 the weight's part of the workers before is
+ * memory of the device that multiplies. With first > 0 the weight's part of the workers before is
  * in `gradient` already. add: so is the sum of the rounds before. */
 int factors_rebuild(struct sync *sync, int bucket, const struct factors *factors, int slot,
                     int first, bool add, float *gradient);

@@ -2,7 +2,7 @@
  * takes part in the traffic, and how they get its new parameters. Chosen once per rank:
  *     alone (gather_alone.c)  every worker leads itself
  *     node  (gather_node.c)   ranks of a machine, in shared memory
- *     team  (gather_team.c)   ranks whose engines' devices reach each other (NCCL) */
+ *     team  (gather_team.c)   ranks whose devices reach each other (NCCL) */
 #ifndef POSEIDON_SYNC_GATHER_H
 #define POSEIDON_SYNC_GATHER_H
 
@@ -14,7 +14,7 @@
 struct sync;
 
 struct gather_i {
-    bool sums_on_engine; /* the leader finds its ranks' sum in its engine's memory alone */
+    bool sums_on_device; /* the leader finds its ranks' sum in its device's memory alone */
     bool sums_nothing;   /* every worker leads itself alone: its own gradient is the sum */
     /* Where the sums lie, from the start on. NULL: where the model's gradients do. */
     float *(*sums)(const struct sync *sync);

@@ -6,7 +6,7 @@
 
 static int alone_mark(struct sync *sync, int bucket)
 {
-    return gradient_depart(sync, bucket, ENGINE_IN_TURN);
+    return gradient_depart(sync, bucket, DEVICE_IN_TURN);
 }
 
 const struct gather_i gather_alone = {

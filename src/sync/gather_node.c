@@ -13,7 +13,7 @@
  * from, as if they were further micro-batches of the leader's. */
 #include "sync/gather.h"
 
-#include "engine/tree_sum.h"
+#include "device/tree_sum.h"
 #include "sync/factors.h"
 #include "sync/sync_internal.h"
 

@@ -1,5 +1,5 @@
-/* Adding up within a node whose ranks compute on devices that reach each other: an engine_team_i
- * (engine/engine.h). The leader's device gets the sum, which goes on as if it were that of a rank
+/* Adding up within a node whose ranks compute on devices that reach each other: a device_team_i
+ * (device/device.h). The leader's device gets the sum, which goes on as if it were that of a rank
  * alone; from there the new parameters come to the others.
  *
  * All ranks must ask for the same operations in the same order. Sums are asked for as backward
@@ -29,7 +29,7 @@ enum { OPERATIONS = 4 }; /* of each bucket, that the ring holds */
 
 /* One bucket here. */
 struct team_bucket {
-    struct engine_ticket *passed; /* the computation of its gradient */
+    struct device_ticket *passed; /* the computation of its gradient */
     bool posted;                  /* its sum was not asked for */
     int missing; /* how often it was posted and its parameters were not asked for: a second time at
                     the leader, before its own wire thread has come to what it published */
@@ -45,14 +45,14 @@ struct team_gather {
 };
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "an entry that processes share must not need a lock");
 
-static const struct engine_i *engine_of(const struct sync *sync)
+static const struct device_i *device_of(const struct sync *sync)
 {
-    return sync->model.engine->i;
+    return sync->model.device->i;
 }
 
 static void *context_of(const struct sync *sync)
 {
-    return sync->model.engine->context;
+    return sync->model.device->context;
 }
 
 static int open_team(struct sync *sync)
@@ -87,10 +87,10 @@ static int team_open(struct sync *sync, MPI_Comm world)
 
 static int team_mark(struct sync *sync, int bucket)
 {
-    const struct engine_rows none = {.rows = 0};
+    const struct device_rows none = {.rows = 0};
     struct team_gather *team = sync->gathering;
 
-    return engine_of(sync)->copies->copy(context_of(sync), ENGINE_WITHIN, &none, ENGINE_IN_TURN,
+    return device_of(sync)->copies->copy(context_of(sync), DEVICE_WITHIN, &none, DEVICE_IN_TURN,
                                          team->buckets[bucket].passed);
 }
 
@@ -129,14 +129,14 @@ static int ask_for_sum(struct sync *sync, int bucket)
     struct team_gather *team = sync->gathering;
 
     team->buckets[bucket].posted = false;
-    if (engine_of(sync)->team->reduce(context_of(sync), sync->model.engine_grads + b->begin,
+    if (device_of(sync)->team->reduce(context_of(sync), sync->model.device_grads + b->begin,
                                       b->elems, team->buckets[bucket].passed))
         return error_context("layer '%s': the node's sum", b->name);
     if (!sync->leads)
         return 0;
     if (sync->buckets[bucket].steps->stays)
         return bucket_post(sync, bucket);
-    return error_status(gradient_depart(sync, bucket, ENGINE_STORED) || bucket_await(sync, bucket));
+    return error_status(gradient_depart(sync, bucket, DEVICE_STORED) || bucket_await(sync, bucket));
 }
 
 /* The others' next pass is told to wait for them on the device: nobody does here. */
@@ -147,7 +147,7 @@ static int ask_for_parameters(struct sync *sync, int bucket)
 
     team->buckets[bucket].missing--;
     team->missing--;
-    if (engine_of(sync)->team->broadcast(context_of(sync), sync->model.engine_values + b->begin,
+    if (device_of(sync)->team->broadcast(context_of(sync), sync->model.device_values + b->begin,
                                          b->elems))
         return error_context("layer '%s': its parameters for the node", b->name);
     if (sync->leads)
@@ -182,7 +182,7 @@ static int team_poll(struct sync *sync)
 {
     int worked = 0, followed;
 
-    if (engine_of(sync)->team->check(context_of(sync)))
+    if (device_of(sync)->team->check(context_of(sync)))
         return -1;
     while ((followed = follow(sync)) > 0)
         worked++;
@@ -199,11 +199,11 @@ static enum wire_pace team_pace(const struct sync *sync)
 
 static void team_abort(struct sync *sync)
 {
-    engine_of(sync)->team->abort(context_of(sync));
+    device_of(sync)->team->abort(context_of(sync));
 }
 
 const struct gather_i gather_team = {
-    .sums_on_engine = true,
+    .sums_on_device = true,
     .open = team_open,
     .mark = team_mark,
     .post = team_post,

@@ -1,8 +1,8 @@
-/* Gradients on their way out, parameters on their way back, between an engine's memory, the host's
+/* Gradients on their way out, parameters on their way back, between a device's memory, the host's
  * and messages. */
 #include "sync/gradient_internal.h"
 
-#include "engine/vector.h"
+#include "device/vector.h"
 #include "plan/for_schemes.h"
 
 #include <assert.h>
@@ -12,7 +12,7 @@
 
 int gradient_open(struct sync *sync)
 {
-    const struct engine *engine = sync->model.engine;
+    const struct device *device = sync->model.device;
     struct gradient *g;
 
     if (OWN(&sync->owner, sync->gradient, 1, "gradients"))
@@ -20,9 +20,9 @@ int gradient_open(struct sync *sync)
     g = sync->gradient;
     if (!sync->worker)
         return 0;
-    g->copies = engine->i->copies;
-    g->context = engine->context;
-    g->own_memory = engine->i->own_memory;
+    g->copies = device->i->copies;
+    g->context = device->context;
+    g->own_memory = device->i->own_memory;
     return direct_find(sync, &g->direct, g->way, sizeof g->way);
 }
 
@@ -54,44 +54,44 @@ bool gradient_on_host(const struct sync *sync)
     return !sync->gradient->own_memory;
 }
 
-bool gradient_serves_on_engine(const struct sync *sync)
+bool gradient_serves_on_device(const struct sync *sync)
 {
     /* a worker that may lag behind has values of its own */
-    return sync->gradient->own_memory && sync->options.update_on_engine &&
+    return sync->gradient->own_memory && sync->options.update_on_device &&
            sync->options.staleness == 0 && !sync_drops(sync);
 }
 
-const struct engine *gradient_host_engine(const struct sync *sync)
+const struct device *gradient_host_device(const struct sync *sync)
 {
-    assert(gradient_on_host(sync) || sync->model.host_engine);
-    return gradient_on_host(sync) ? sync->model.engine : sync->model.host_engine;
+    assert(gradient_on_host(sync) || sync->model.host_device);
+    return gradient_on_host(sync) ? sync->model.device : sync->model.host_device;
 }
 
 float *gradient_alloc(struct sync *sync, size_t elems, const char *what)
 {
-    return engine_own_host(sync->gradient->copies ? sync->model.engine : NULL, &sync->owner,
+    return device_own_host(sync->gradient->copies ? sync->model.device : NULL, &sync->owner,
                            elems * sizeof(float), what);
 }
 
-float *gradient_alloc_on(struct sync *sync, const struct engine *engine, size_t elems,
+float *gradient_alloc_on(struct sync *sync, const struct device *device, size_t elems,
                          const char *what)
 {
-    return engine_own(engine, &sync->owner, elems * sizeof(float), what);
+    return device_own(device, &sync->owner, elems * sizeof(float), what);
 }
 
 static void destroy_ticket(void *context, void *ticket)
 {
-    const struct engine *engine = context;
+    const struct device *device = context;
 
-    engine->i->copies->ticket_destroy(engine->context, ticket);
+    device->i->copies->ticket_destroy(device->context, ticket);
 }
 
-int gradient_ticket(struct sync *sync, struct engine_ticket **out)
+int gradient_ticket(struct sync *sync, struct device_ticket **out)
 {
-    const struct engine *engine = sync->model.engine;
+    const struct device *device = sync->model.device;
 
-    return error_status(engine->i->copies->ticket_create(engine->context, out) ||
-                        owner_take(&sync->owner, destroy_ticket, (void *)(uintptr_t)engine, *out));
+    return error_status(device->i->copies->ticket_create(device->context, out) ||
+                        owner_take(&sync->owner, destroy_ticket, (void *)(uintptr_t)device, *out));
 }
 
 static void close_tree_sum(void *context, void *tree)
@@ -108,7 +108,7 @@ int gradient_tree_sum(struct sync *sync, struct tree_sum *out)
 
 /* ---- forms ---- */
 
-/* Whether messages to and from the chunk's home leave and reach the engine's memory without the
+/* Whether messages to and from the chunk's home leave and reach the device's memory without the
  * host's. Messages to and from this rank's own chunks are none; along a tree ranks add on the
  * host, as those of low rank are made there. */
 bool gradient_goes_straight(const struct sync *sync, int chunk)
@@ -127,7 +127,7 @@ static bool gradient_stays(const struct sync *sync, int chunk)
            (sync->gradient->own_memory && encode_wanted(sync, chunk));
 }
 
-/* What comes back are parameters, and they arrive in the engine's memory. */
+/* What comes back are parameters, and they arrive in the device's memory. */
 static bool values_straight(const struct sync *sync, int chunk)
 {
     const struct scheme *scheme = bucket_of(sync, chunk_of(sync, chunk)->bucket)->scheme;
@@ -135,11 +135,11 @@ static bool values_straight(const struct sync *sync, int chunk)
     return gradient_goes_straight(sync, chunk) && !scheme->codec_back;
 }
 
-/* The new ones are in the engine's memory already, once the bucket's messages are over. */
+/* The new ones are in the device's memory already, once the bucket's messages are over. */
 static bool values_there(const struct sync *sync, int chunk)
 {
     return values_straight(sync, chunk) ||
-           (gradient_serves_on_engine(sync) && is_home(sync, chunk) &&
+           (gradient_serves_on_device(sync) && is_home(sync, chunk) &&
             !bucket_of(sync, chunk_of(sync, chunk)->bucket)->scheme->codec_back);
 }
 
@@ -155,8 +155,8 @@ static float *slot_of(const struct sync *sync, float *slots, int bucket, int64_t
  * for some; neighbours together. */
 static int copy_others(struct sync *sync, int bucket, int begin, int end,
                        bool (*left_out)(const struct sync *sync, int chunk), float *host,
-                       float *memory, enum engine_direction direction, enum engine_turn turn,
-                       struct engine_ticket *ticket)
+                       float *memory, enum device_direction direction, enum device_turn turn,
+                       struct device_ticket *ticket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
     const struct gradient *g = sync->gradient;
@@ -164,7 +164,7 @@ static int copy_others(struct sync *sync, int bucket, int begin, int end,
     end += b->first_chunk;
     for (int c = b->first_chunk + begin; c < end;) {
         size_t at = chunk_of(sync, c)->begin - b->begin;
-        struct engine_rows rows = {.host = host + at, .memory = memory + at, .rows = 1};
+        struct device_rows rows = {.host = host + at, .memory = memory + at, .rows = 1};
         bool skip = left_out(sync, c);
 
         for (; c < end && left_out(sync, c) == skip; c++)
@@ -177,7 +177,7 @@ static int copy_others(struct sync *sync, int bucket, int begin, int end,
 
 /* The pieces of a bucket that begins there in both arenas, in the order in which they are sent. */
 static int fetch_pieces(struct sync *sync, int bucket, float *host, float *memory,
-                        enum engine_turn turn)
+                        enum device_turn turn)
 {
     const struct bucket_copies *copies = &sync->gradient->buckets[bucket];
     int n = bucket_of(sync, bucket)->nchunks,
@@ -190,10 +190,10 @@ static int fetch_pieces(struct sync *sync, int bucket, float *host, float *memor
         end += first;
         inside = begin < n ? (end < n ? end : n) : n; /* what is behind goes around */
         if ((begin < n && copy_others(sync, bucket, begin, inside, gradient_stays, host, memory,
-                                      ENGINE_FETCH, turn, copies->pieces[piece])) ||
+                                      DEVICE_FETCH, turn, copies->pieces[piece])) ||
             (end > n &&
              copy_others(sync, bucket, begin < n ? 0 : begin - n, end - n, gradient_stays, host,
-                         memory, ENGINE_FETCH, turn, copies->pieces[piece])))
+                         memory, DEVICE_FETCH, turn, copies->pieces[piece])))
             return -1;
     }
     return 0;
@@ -225,14 +225,14 @@ static void join_branches(const struct sync *sync, int bucket)
     }
 }
 
-int gradient_depart(struct sync *sync, int bucket, enum engine_turn turn)
+int gradient_depart(struct sync *sync, int bucket, enum device_turn turn)
 {
-    const struct engine_rows none = {.rows = 0};
+    const struct device_rows none = {.rows = 0};
     const struct bucket *b = bucket_of(sync, bucket);
     struct sync_bucket *state = &sync->buckets[bucket];
     struct gradient *g = sync->gradient;
     struct bucket_copies *copies = &g->buckets[bucket];
-    struct engine_ticket *ticket = copies->down;
+    struct device_ticket *ticket = copies->down;
     float *host = sync->model.grads + b->begin;
 
     if (state->steps->local || b->scheme == NULL || b->scheme->factors)
@@ -247,15 +247,15 @@ int gradient_depart(struct sync *sync, int bucket, enum engine_turn turn)
     }
     /* perhaps nothing is fetched */
     if (g->direct &&
-        g->copies->copy(g->context, turn == ENGINE_STORED ? ENGINE_FETCH : ENGINE_WITHIN, &none,
+        g->copies->copy(g->context, turn == DEVICE_STORED ? DEVICE_FETCH : DEVICE_WITHIN, &none,
                         turn, ticket))
         return -1;
-    if (encode_on_engine(sync, bucket, turn, ticket))
+    if (encode_on_device(sync, bucket, turn, ticket))
         return -1;
     return state->pieces > 1
-               ? fetch_pieces(sync, bucket, host, sync->model.engine_grads + b->begin, turn)
+               ? fetch_pieces(sync, bucket, host, sync->model.device_grads + b->begin, turn)
                : copy_others(sync, bucket, 0, b->nchunks, gradient_stays, host,
-                             sync->model.engine_grads + b->begin, ENGINE_FETCH, turn, ticket);
+                             sync->model.device_grads + b->begin, DEVICE_FETCH, turn, ticket);
 }
 
 int gradient_arrived(struct sync *sync, int bucket)
@@ -282,17 +282,17 @@ void *gradient_message(struct sync *sync, int chunk, int64_t iteration)
         return encode_message(sync, chunk);
     if (g->buckets[c->bucket].branches)
         return branches_of(sync, chunk);
-    return (gradient_goes_straight(sync, chunk) ? sync->model.engine_grads : sync->model.grads) +
+    return (gradient_goes_straight(sync, chunk) ? sync->model.device_grads : sync->model.grads) +
            c->begin;
 }
 
-int gradient_sumsq(const struct sync *sync, bool on_engine, const float *x, size_t elems,
+int gradient_sumsq(const struct sync *sync, bool on_device, const float *x, size_t elems,
                    float scale, double *out)
 {
-    const struct engine *engine = sync->model.engine;
+    const struct device *device = sync->model.device;
 
-    if (on_engine && engine->i->services->sumsq)
-        return engine->i->services->sumsq(engine->context, x, scale, elems, out);
+    if (on_device && device->i->services->sumsq)
+        return device->i->services->sumsq(device->context, x, scale, elems, out);
     *out = vector_sumsq(x, elems, scale);
     return 0;
 }
@@ -306,7 +306,7 @@ float *gradient_values(struct sync *sync, int chunk, int64_t iteration)
     if (has_slots(sync, c->bucket))
         return slot_of(sync, sync->gradient->buckets[c->bucket].values, c->bucket, iteration) +
                (c->begin - bucket_of(sync, c->bucket)->begin);
-    return (values_straight(sync, chunk) ? sync->model.engine_values : sync->values) + c->begin;
+    return (values_straight(sync, chunk) ? sync->model.device_values : sync->values) + c->begin;
 }
 
 const float *gradient_newest(struct sync *sync, int chunk)
@@ -331,13 +331,13 @@ int gradient_store_chunk(struct sync *sync, int chunk)
 {
     const struct chunk *c = chunk_of(sync, chunk);
     const struct gradient *g = sync->gradient;
-    const struct engine_rows rows = {.host = sync->model.values + c->begin,
-                                     .memory = sync->model.engine_values + c->begin,
+    const struct device_rows rows = {.host = sync->model.values + c->begin,
+                                     .memory = sync->model.device_values + c->begin,
                                      .width = c->elems,
                                      .rows = 1};
 
     return stores_chunks(sync, c->bucket) && !values_there(sync, chunk)
-               ? g->copies->copy(g->context, ENGINE_STORE, &rows, ENGINE_STORED,
+               ? g->copies->copy(g->context, DEVICE_STORE, &rows, DEVICE_STORED,
                                  g->buckets[c->bucket].up)
                : 0;
 }
@@ -351,7 +351,7 @@ int gradient_store(struct sync *sync, int bucket)
     if (!g->own_memory || steps->stays || steps->local || stores_chunks(sync, bucket))
         return 0;
     return copy_others(sync, bucket, 0, b->nchunks, values_there, sync->model.values + b->begin,
-                       sync->model.engine_values + b->begin, ENGINE_STORE, ENGINE_STORED,
+                       sync->model.device_values + b->begin, DEVICE_STORE, DEVICE_STORED,
                        g->buckets[bucket].up);
 }
 
@@ -373,10 +373,10 @@ int gradient_order_staged(struct sync *sync, int bucket)
 
 int gradient_note_stored(struct sync *sync, int bucket)
 {
-    const struct engine_rows none = {.rows = 0};
+    const struct device_rows none = {.rows = 0};
     struct gradient *g = sync->gradient;
 
-    return g->copies->copy(g->context, ENGINE_FETCH, &none, ENGINE_STORED, g->buckets[bucket].up);
+    return g->copies->copy(g->context, DEVICE_FETCH, &none, DEVICE_STORED, g->buckets[bucket].up);
 }
 
 /* The copy reads the slot for a while. The slot is filled anew after iteration newest - 1 + depth
@@ -388,8 +388,8 @@ int64_t gradient_take(struct sync *sync, int bucket)
     struct gradient *g = sync->gradient;
     struct bucket_copies *copies = &g->buckets[bucket];
     int64_t newest = atomic_load_explicit(&state->done, memory_order_acquire);
-    struct engine_rows rows = {
-        .memory = sync->model.engine_values + b->begin, .width = b->elems, .rows = 1};
+    struct device_rows rows = {
+        .memory = sync->model.device_values + b->begin, .width = b->elems, .rows = 1};
 
     assert(state->posted > 0); /* else there is no fetch of a post before this one */
     /* the next gradient is written where this one is read */
@@ -398,7 +398,7 @@ int64_t gradient_take(struct sync *sync, int bucket)
     if (newest <= state->applied)
         return newest;
     rows.host = slot_of(sync, copies->values, bucket, newest - 1);
-    if (g->copies->copy(g->context, ENGINE_STORE, &rows, ENGINE_IN_TURN, copies->up) ||
+    if (g->copies->copy(g->context, DEVICE_STORE, &rows, DEVICE_IN_TURN, copies->up) ||
         g->copies->order(g->context, copies->up))
         return -1;
     return newest;

@@ -1,14 +1,14 @@
 /* Where a worker's gradients and parameters are, and in what form: the only file that asks whether
- * the engine's memory is the host's, whether MPI reaches it, and whether a gradient travels encoded
+ * the device's memory is the host's, whether MPI reaches it, and whether a gradient travels encoded
  * or waits in a slot.
  *
  * The way out. When backward has run a layer, gradient_depart has its gradient go where its message
- * leaves from: copied to the host beside the computation, encoded in the engine's memory, or (with
+ * leaves from: copied to the host beside the computation, encoded in the device's memory, or (with
  * --staleness) into a slot. gradient_arrived tells the wire's thread when that is over;
  * gradient_message gives what to send. Where the memory is one, all of that costs nothing, but for
  * encoding, which the wire's thread does when the message is due.
  *
- * The way back. Parameters arrive at gradient_values; gradient_store has them go to the engine, and
+ * The way back. Parameters arrive at gradient_values; gradient_store has them go to the device, and
  * gradient_order has the computation wait for them there: no thread waits for a copy.
  *
  * Staleness (Ho et al., "More Effective Distributed ML via a Stale Synchronous Parallel Parameter
@@ -19,13 +19,13 @@
 #ifndef POSEIDON_SYNC_GRADIENT_H
 #define POSEIDON_SYNC_GRADIENT_H
 
-#include "engine/engine.h"
-#include "engine/tree_sum.h"
+#include "device/device.h"
+#include "device/tree_sum.h"
 
 struct sync;
 
 /* Before the buckets have their steps: decides whether messages go straight from and to the
- * engine's memory. Collective over the workers. */
+ * device's memory. Collective over the workers. */
 int gradient_open(struct sync *sync);
 /* After the buckets have their steps: room for messages and slots. Not collective. */
 int gradient_place(struct sync *sync);
@@ -33,23 +33,23 @@ int gradient_place(struct sync *sync);
 /* "straight from and to the engine's memory", or why not; NULL where that is the host's. */
 const char *gradient_way(const struct sync *sync);
 
-/* Whether MPI reaches the engine's memory: gradients that travel in the form in which they lie
- * there go straight, and the wire's thread enters the engine first. */
+/* Whether MPI reaches the device's memory: gradients that travel in the form in which they lie
+ * there go straight, and the wire's thread enters the device first. */
 bool gradient_is_direct(const struct sync *sync);
 
-/* Whether the model's engine works on the host's memory. */
+/* Whether the model's device works on the host's memory. */
 bool gradient_on_host(const struct sync *sync);
 
-/* Whether this rank, as a server, updates its chunks in the engine's memory. */
-bool gradient_serves_on_engine(const struct sync *sync);
+/* Whether this rank, as a server, updates its chunks in the device's memory. */
+bool gradient_serves_on_device(const struct sync *sync);
 
-/* The engine that multiplies on the host: the model's own where it does. */
-const struct engine *gradient_host_engine(const struct sync *sync);
+/* The device that multiplies on the host: the model's own where it does. */
+const struct device *gradient_host_device(const struct sync *sync);
 
 /* ---- the way out ---- */
 
-/* Compute thread, or a team's wire thread (turn ENGINE_STORED: behind the team's sum). */
-int gradient_depart(struct sync *sync, int bucket, enum engine_turn turn);
+/* Compute thread, or a team's wire thread (turn DEVICE_STORED: behind the team's sum). */
+int gradient_depart(struct sync *sync, int bucket, enum device_turn turn);
 
 /* Wire thread: whether the gradient next to be posted of the bucket is where its message leaves
  * from: 1, 0, or -1 with a message. */
@@ -66,8 +66,8 @@ void *gradient_message(struct sync *sync, int chunk, int64_t iteration);
 float *gradient_residual(struct sync *sync, int chunk);
 int gradient_restore_residual(struct sync *sync);
 
-/* Sum of squares of scale * x, in the engine's memory (compute thread; waits) or the host's. */
-int gradient_sumsq(const struct sync *sync, bool on_engine, const float *x, size_t elems,
+/* Sum of squares of scale * x, in the device's memory (compute thread; waits) or the host's. */
+int gradient_sumsq(const struct sync *sync, bool on_device, const float *x, size_t elems,
                    float scale, double *out);
 
 /* ---- the way back ---- */
@@ -80,7 +80,7 @@ float *gradient_values(struct sync *sync, int chunk, int64_t iteration);
 const float *gradient_newest(struct sync *sync, int chunk);
 
 /* The bucket's parameters of the iteration just done are in place on the host: they start on their
- * way to the engine, but for chunks that came there straight. Whichever thread changed them last.
+ * way to the device, but for chunks that came there straight. Whichever thread changed them last.
  */
 int gradient_store(struct sync *sync, int bucket);
 
@@ -101,12 +101,12 @@ int gradient_note_stored(struct sync *sync, int bucket);
  * updates are in them, -1 with a message. */
 int64_t gradient_take(struct sync *sync, int bucket);
 
-/* ---- servers that update in the engine's memory ---- */
+/* ---- servers that update in the device's memory ---- */
 
 /* Where the server's messages with the chunk's new parameters begin. */
 float *gradient_served_values(const struct sync *sync, int chunk);
 
-/* Wire thread: the update of a chunk at home here starts in the engine's memory, beside the
+/* Wire thread: the update of a chunk at home here starts in the device's memory, beside the
  * computation: its sum goes there, and the new values come to the host unless messages go straight.
  * gradient_serve_poll calls home_updated when that is over. */
 struct history;
@@ -117,12 +117,12 @@ bool gradient_serve_busy(const struct sync *sync);
 
 /* ---- memory beside the arenas ---- */
 
-/* Zeroed host memory that copies to and from the engine reach fast, zeroed memory of an engine's,
+/* Zeroed host memory that copies to and from the device reach fast, zeroed memory of a device's,
  * and a ticket of the model's; NULL or -1 with a message. The sync's: it frees them in the end. */
 float *gradient_alloc(struct sync *sync, size_t elems, const char *what);
-float *gradient_alloc_on(struct sync *sync, const struct engine *engine, size_t elems,
+float *gradient_alloc_on(struct sync *sync, const struct device *device, size_t elems,
                          const char *what);
-int gradient_ticket(struct sync *sync, struct engine_ticket **out);
+int gradient_ticket(struct sync *sync, struct device_ticket **out);
 
 /* A tree over the workers, for sums of what they send: the sync's likewise. */
 int gradient_tree_sum(struct sync *sync, struct tree_sum *out);

@@ -4,29 +4,22 @@
 #include "sync/gradient.h"
 #include "sync/sync_internal.h"
 
-static struct tensor history_tensor(const struct history *history, size_t begin, size_t elems)
-{
-    return (struct tensor){.shape = {.naxes = 1, .dim = {(int64_t)elems}},
-                           .bytes = elems * sizeof(float),
-                           .data = history->memory + begin};
-}
-
 int history_open_blocks(struct sync *sync, const char *what, size_t elems, size_t blocks,
-                        bool on_engine, struct history *out)
+                        bool on_device, struct history *out)
 {
-    *out = (struct history){.elems = elems, .blocks = blocks, .on_engine = on_engine};
-    if (!on_engine)
+    *out = (struct history){.elems = elems, .blocks = blocks, .on_device = on_device};
+    if (!on_device)
         return OWN(&sync->owner, out->memory, elems * blocks, what);
-    out->memory = gradient_alloc_on(sync, sync->model.engine, elems * blocks, what);
+    out->memory = gradient_alloc_on(sync, sync->model.device, elems * blocks, what);
     return out->memory ? 0 : -1;
 }
 
-int history_open(struct sync *sync, const char *name, size_t elems, bool on_engine,
+int history_open(struct sync *sync, const char *name, size_t elems, bool on_device,
                  struct history *out)
 {
     size_t blocks = sync->update.nhistory > 0 ? (size_t)sync->update.nhistory : 1;
 
-    return history_open_blocks(sync, "the solver's history", elems, blocks, on_engine, out)
+    return history_open_blocks(sync, "the solver's history", elems, blocks, on_device, out)
                ? error_context("layer '%s'", name)
                : 0;
 }
@@ -34,13 +27,13 @@ int history_open(struct sync *sync, const char *name, size_t elems, bool on_engi
 /* Whether the host reads and writes it in place. */
 static bool history_in_place(const struct sync *sync, const struct history *history)
 {
-    return !history->on_engine || gradient_on_host(sync);
+    return !history->on_device || gradient_on_host(sync);
 }
 
 int history_view(struct sync *sync, struct history *history, size_t begin, size_t elems,
                  struct history_view *out)
 {
-    const struct engine *engine = sync->model.engine;
+    const struct device *device = sync->model.device;
 
     *out = (struct history_view){.blocks = history->memory + begin, .stride = history->elems};
     if (history_in_place(sync, history))
@@ -50,8 +43,7 @@ int history_view(struct sync *sync, struct history *history, size_t begin, size_
         return -1;
     for (size_t b = 0; b < history->blocks; b++) {
         size_t at = b * history->elems + begin;
-        struct tensor part = history_tensor(history, at, elems);
-        if (engine->i->read(engine->context, &part, history->copy + at))
+        if (device->i->read(device->context, history->memory + at, history->copy + at, elems))
             return -1;
     }
     out->blocks = history->copy + begin;
@@ -60,12 +52,12 @@ int history_view(struct sync *sync, struct history *history, size_t begin, size_
 
 int history_restore(struct sync *sync, struct history *history)
 {
-    const struct engine *engine = sync->model.engine;
-    struct tensor all = history_tensor(history, 0, history->elems * history->blocks);
+    const struct device *device = sync->model.device;
 
     if (history_in_place(sync, history) || !history->copy)
         return 0;
-    return engine->i->write(engine->context, &all, history->copy);
+    return device->i->write(device->context, history->memory, history->copy,
+                            history->elems * history->blocks);
 }
 
 bool piece_next(const struct sync *sync, struct piece *p)
@@ -103,22 +95,22 @@ struct update {
     float *values;
     const float *grad;
     const struct history *history;
-    enum engine_turn turn;
+    enum device_turn turn;
 };
 
 static int apply_piece(struct sync *sync, const struct update *u, const struct piece *p)
 {
-    const struct engine *engine = sync->model.engine;
+    const struct device *device = sync->model.device;
     const struct group_param *param = &sync->plan->groups[p->group].params[p->param];
     size_t at = p->from - u->begin;
     float *history = u->history->memory + at;
-    struct engine_update rule;
+    struct device_update rule;
 
     if (sync->update.describe(sync->update.context, u->iteration, sync->scale * sync->clip.scale,
                               lars_rate(sync, p->group, p->param), param->decay_mult, &rule))
         return -1;
-    if (u->history->on_engine)
-        return engine->i->services->update(engine->context, &rule, u->values + at, u->grad + at,
+    if (u->history->on_device)
+        return device->i->services->update(device->context, &rule, u->values + at, u->grad + at,
                                            history, u->history->elems, p->elems, u->turn);
     rule_update(&rule, u->values + at, u->grad + at, history, u->history->elems, p->elems);
     return 0;
@@ -137,7 +129,7 @@ static int apply(struct sync *sync, const struct update *u)
 }
 
 int history_update_chunk(struct sync *sync, int chunk, int64_t iteration, float *values,
-                         const float *grad, const struct history *history, enum engine_turn turn)
+                         const float *grad, const struct history *history, enum device_turn turn)
 {
     const struct chunk *c = chunk_of(sync, chunk);
 
@@ -147,19 +139,19 @@ int history_update_chunk(struct sync *sync, int chunk, int64_t iteration, float 
 
 /* ---- buckets that are updated whole ---- */
 
-int history_update_bucket(struct sync *sync, int bucket, int64_t iteration, enum engine_turn turn)
+int history_update_bucket(struct sync *sync, int bucket, int64_t iteration, enum device_turn turn)
 {
     const struct bucket *b = bucket_of(sync, bucket);
     const struct history *history = sync->buckets[bucket].scheme_state;
 
     return apply(sync, &(struct update){bucket, iteration, b->begin, b->elems,
-                                        sync->model.engine_values + b->begin,
-                                        sync->model.engine_grads + b->begin, history, turn});
+                                        sync->model.device_values + b->begin,
+                                        sync->model.device_grads + b->begin, history, turn});
 }
 
 int history_settle(struct sync *sync, int bucket, int64_t iteration)
 {
-    return history_update_bucket(sync, bucket, iteration, ENGINE_IN_TURN);
+    return history_update_bucket(sync, bucket, iteration, DEVICE_IN_TURN);
 }
 
 int history_view_chunk(struct sync *sync, int chunk, struct history_view *out)

@@ -1,7 +1,7 @@
 /* Chunks on their way home and back: arrivals, sums, updates, answers. */
 #include "sync/home.h"
 
-#include "engine/codec.h"
+#include "device/codec.h"
 #include "sync/gradient.h"
 #include "sync/home_tree.h"
 #include "sync/sync_internal.h"
@@ -45,7 +45,7 @@ static int apply_sum(struct sync *sync, struct home_part *part)
 
     part->held = false;
     if (history_update_chunk(sync, part->chunk, iteration, sync->values + c->begin, part->total,
-                             &part->history, ENGINE_IN_TURN) ||
+                             &part->history, DEVICE_IN_TURN) ||
         gradient_store_chunk(sync, part->chunk))
         return -1;
     trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE, bucket_of(sync, c->bucket)->layer,
@@ -236,7 +236,7 @@ static int update_on_host(struct sync *sync, struct home_part *part)
 
     sum->weight = bucket_weight(sync, sum->sum, sum->values, chunk_of(sync, part->chunk)->elems);
     return history_update_chunk(sync, part->chunk, sum->iteration, sum->values, sum->sum,
-                                &part->history, ENGINE_IN_TURN);
+                                &part->history, DEVICE_IN_TURN);
 }
 
 /* What it reads does not change meanwhile: no sum of the next iteration is looked at before this
@@ -253,7 +253,7 @@ static int update_values(struct sync *sync, struct home_part *part)
     const struct chunk *c = chunk_of(sync, part->chunk);
     int64_t start = trace_begin(sync->options.trace);
 
-    if (gradient_serves_on_engine(sync) && !sync->clip.skips) {
+    if (gradient_serves_on_device(sync) && !sync->clip.skips) {
         sum->updating = true;
         return gradient_serve(sync, part->chunk, sum->iteration, sum->sum, &part->history);
     }

@@ -2,7 +2,7 @@
  * (allreduce.c), one bit (onebit.c) and the second half of Adam's way (adam.c).
  *
  * Every chunk has a home, which adds up the workers' gradients of it in the order of a fixed tree
- * (engine/tree_sum.h), so that the sum has the same bits whatever the order of arrival. Then the
+ * (device/tree_sum.h), so that the sum has the same bits whatever the order of arrival. Then the
  * schemes differ in who applies the solver's rule. A parameter server does it at home and sends the
  * new parameters back. With allreduce the home sends the sum back, in the codec's form where there
  * is one, with error feedback of its own, and uses itself what it sent; every worker applies the
@@ -23,7 +23,7 @@
 #ifndef POSEIDON_SYNC_HOME_H
 #define POSEIDON_SYNC_HOME_H
 
-#include "engine/tree_sum.h"
+#include "device/tree_sum.h"
 #include "sync/history.h"
 
 struct arrival;
@@ -44,7 +44,7 @@ struct home_sum {
     unsigned char *arrived; /* per slot and worker; drop: and not answered */
     const float *sum;  /* complete; in one of the buffers above, or its maker's. NULL: not yet */
     bool cleared;      /* the clipping scale of this iteration is known; true without clipping */
-    bool updating;     /* in the engine's memory, or by a helper */
+    bool updating;     /* in the device's memory, or by a helper */
     double weight;     /* of the last update, for the order of sends */
     float *values;     /* updates: what is updated and sent back */
     float *own_values; /* copies of them where the worker on this rank may lag behind, one of
@@ -100,7 +100,7 @@ struct home_part *home_part_of(const struct sync *sync, int chunk);
 /* For sums that are made otherwise: the chunk's is complete, and stays in place until the next. */
 int home_summed(struct sync *sync, int chunk, const float *sum);
 
-/* The update that was started in the engine's memory, or by a helper, is over. */
+/* The update that was started in the device's memory, or by a helper, is over. */
 int home_updated(struct sync *sync, int chunk);
 
 /* What a helper of the wire thread does (struct jobs): updates the chunk. context: the sync. */

@@ -6,6 +6,8 @@
 #include "sync/sync_internal.h"
 #include "plan/for_schemes.h"
 
+#include <assert.h>
+
 /* A place for every worker's gradient in every slot. This rank's own is where it lies, but for what
  * travels encoded. */
 static int open_places(struct sync *sync, int chunk, struct home_sum *sum)
@@ -38,10 +40,10 @@ static int open_places(struct sync *sync, int chunk, struct home_sum *sum)
 static int open_values(struct sync *sync, int bucket, struct home_part *part)
 {
     const struct chunk *c = chunk_of(sync, part->chunk);
-    bool on_engine = gradient_serves_on_engine(sync);
+    bool on_device = gradient_serves_on_device(sync);
     struct home_sum *sum = part->sum;
 
-    sum->values = on_engine ? gradient_served_values(sync, part->chunk) : sync->values + c->begin;
+    sum->values = on_device ? gradient_served_values(sync, part->chunk) : sync->values + c->begin;
     if (sum->depth > 1 || sync_drops(sync)) {
         size_t elems = (size_t)sum->copies * c->elems;
         if (OWN(&sync->owner, sum->own_values, elems, "a parameter server's chunk"))
@@ -49,7 +51,7 @@ static int open_values(struct sync *sync, int bucket, struct home_part *part)
         sum->values = sum->own_values;
     }
     sync->service.chunks++;
-    return history_open(sync, bucket_of(sync, bucket)->name, c->elems, on_engine, &part->history);
+    return history_open(sync, bucket_of(sync, bucket)->name, c->elems, on_device, &part->history);
 }
 
 static int open_sum(struct sync *sync, int bucket, const struct home *home, struct home_part *part)

@@ -1,11 +1,13 @@
 /* Sums up a tree, answers down the same one. */
 #include "sync/home_tree.h"
 
-#include "engine/vector.h"
+#include "device/vector.h"
 #include "plan/tree.h"
 #include "sync/gradient.h"
 #include "sync/home.h"
 #include "sync/sync_internal.h"
+
+#include <assert.h>
 
 struct home_tree {
     int chunk;

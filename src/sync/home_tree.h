@@ -1,7 +1,7 @@
 /* Chunks of few homes among many ranks: gradients are added up along a tree on their way to the
  * chunk's home, and its answer comes back along the same tree (struct bucket.log_steps). The tree
  * is plan/tree.h's: a rank adds its children's sums to its own gradient in the order that makes the
- * additions those of engine/tree_sum.h, so the bits are the same as straight.
+ * additions those of device/tree_sum.h, so the bits are the same as straight.
  *
  * Seen from home.c, the home's sum is one that is made otherwise (home_summed), and every rank
  * hands the answer on to its children. A rank that sends an answer holds back its next sum until

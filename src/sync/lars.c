@@ -43,7 +43,7 @@ int lars_count(const struct sync *sync)
     return sync->lars.first ? 2 * sync->lars.first[sync->plan->nchunks] : 0;
 }
 
-int lars_note(struct sync *sync, int chunk, bool on_engine, const float *gradient,
+int lars_note(struct sync *sync, int chunk, bool on_device, const float *gradient,
               const float *values, double *out)
 {
     struct piece piece = before_chunk(sync, chunk);
@@ -53,8 +53,8 @@ int lars_note(struct sync *sync, int chunk, bool on_engine, const float *gradien
         return 0;
     out += 2 * sync->lars.first[chunk];
     for (; piece_next(sync, &piece); out += 2)
-        if (gradient_sumsq(sync, on_engine, gradient + (piece.from - begin), piece.elems, 1, out) ||
-            gradient_sumsq(sync, on_engine, values + (piece.from - begin), piece.elems, 1, out + 1))
+        if (gradient_sumsq(sync, on_device, gradient + (piece.from - begin), piece.elems, 1, out) ||
+            gradient_sumsq(sync, on_device, values + (piece.from - begin), piece.elems, 1, out + 1))
             return -1;
     return 0;
 }

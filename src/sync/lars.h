@@ -24,8 +24,8 @@ int lars_open(struct sync *sync);
 int lars_count(const struct sync *sync);
 
 /* Puts the sums of squares of a chunk's pieces at their places of `out`. gradient (the sum over
- * workers) and values: of the chunk, in the engine's memory or the host's. */
-int lars_note(struct sync *sync, int chunk, bool on_engine, const float *gradient,
+ * workers) and values: of the chunk, in the device's memory or the host's. */
+int lars_note(struct sync *sync, int chunk, bool on_device, const float *gradient,
               const float *values, double *out);
 
 /* Wire thread: all pieces are known, and the clipping scale: makes the rates. */

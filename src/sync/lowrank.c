@@ -20,8 +20,8 @@
 #include "sync/history.h"
 #include "sync/sync_internal.h"
 
-#include "engine/tree_sum.h"
-#include "engine/vector.h"
+#include "device/tree_sum.h"
+#include "device/vector.h"
 #include "plan/for_schemes.h"
 
 #include <math.h>
@@ -59,7 +59,7 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
     out->sum_seconds = plan->nworkers > 1 ? (double)b->gradient_bytes / cluster->sum_Bps : 0;
     out->compute_seconds = MATRIX_PASSES * bytes / cluster->copy_Bps +
                            8.0 * (double)b->elems * b->rank / cluster->gemm_flops +
-                           cost_engine_update_seconds(cluster, bytes);
+                           cost_device_update_seconds(cluster, bytes);
 }
 
 /* ---- state ---- */
@@ -74,7 +74,7 @@ struct piece_sum {
 
 struct lowrank {
     struct history history; /* first member: history.c finds it here */
-    const struct engine *engine;
+    const struct device *device;
     struct low_rank low;
     int rank;
     float *residual;        /* m x n; the bucket's sum in exact iterations */
@@ -177,7 +177,7 @@ static int lowrank_open(struct sync *sync, int bucket)
     elems = b->elems + 3 * lr->low.elems[0] + 2 * lr->low.elems[1];
     if (OWN(&sync->owner, lr->sums, b->nchunks, what))
         return -1;
-    if (!(lr->engine = gradient_host_engine(sync)) ||
+    if (!(lr->device = gradient_host_device(sync)) ||
         !(lr->residual = gradient_alloc(sync, elems, what)) ||
         history_open(sync, b->name, b->elems, true, &lr->history))
         return -1;
@@ -382,7 +382,7 @@ static int multiply_right(struct sync *sync, int bucket)
     vector_add(lr->residual, gradient, (size_t)(m * n));
     memcpy(lr->factor[0] + m * lr->rank, gradient + b->elems - lr->low.tail,
            lr->low.tail * sizeof(float));
-    return lr->engine->i->gemm(lr->engine->context, false, false, m, lr->rank, n, 1, lr->residual,
+    return lr->device->i->gemm(lr->device->context, false, false, m, lr->rank, n, 1, lr->residual,
                                n, lr->sum[1], lr->rank, 0, lr->factor[0], lr->rank);
 }
 
@@ -394,7 +394,7 @@ static int multiply_left(struct sync *sync, int bucket)
 
     memcpy(lr->basis, lr->sum[0], (size_t)(m * lr->rank) * sizeof(float));
     make_basis(sync, bucket, lr->computed - 1, lr->basis, m);
-    return lr->engine->i->gemm(lr->engine->context, true, false, n, lr->rank, m, 1, lr->residual, n,
+    return lr->device->i->gemm(lr->device->context, true, false, n, lr->rank, m, 1, lr->residual, n,
                                lr->basis, lr->rank, 0, lr->factor[1], lr->rank);
 }
 
@@ -437,11 +437,11 @@ static int rebuild_product(struct sync *sync, int bucket, float *out)
 {
     const struct bucket *b = bucket_of(sync, bucket);
     struct lowrank *lr = sync->buckets[bucket].scheme_state;
-    const struct engine *engine = lr->engine;
+    const struct device *device = lr->device;
     int64_t m = lr->low.m, n = lr->low.n, rank = lr->rank;
 
     memcpy(out + b->elems - lr->low.tail, lr->sum[0] + m * rank, lr->low.tail * sizeof(float));
-    if (engine->i->gemm(engine->context, false, true, m, n, rank, 1, lr->basis, rank, lr->sum[1],
+    if (device->i->gemm(device->context, false, true, m, n, rank, 1, lr->basis, rank, lr->sum[1],
                         rank, 0, out, n))
         return -1;
     if (!isfinite(vector_sumsq(lr->sum[1], lr->low.elems[1], 1))) {
@@ -449,20 +449,17 @@ static int rebuild_product(struct sync *sync, int bucket, float *out)
         memset(lr->sum[1], 0, lr->low.elems[1] * sizeof(float));
         return 0;
     }
-    return engine->i->gemm(engine->context, false, true, m, n, rank, -1, lr->basis, rank,
+    return device->i->gemm(device->context, false, true, m, n, rank, -1, lr->basis, rank,
                            lr->factor[1], rank, 1, lr->residual, n);
 }
 
 static int lowrank_rebuild(struct sync *sync, int bucket, int64_t iteration)
 {
     const struct bucket *b = bucket_of(sync, bucket);
-    const struct engine *engine = sync->model.engine;
+    const struct device *device = sync->model.device;
     struct lowrank *lr = sync->buckets[bucket].scheme_state;
     bool on_host = gradient_on_host(sync);
-    float *out = (on_host ? sync->model.engine_grads : sync->model.grads) + b->begin;
-    struct tensor whole = {.shape = {.naxes = 1, .dim = {(int64_t)b->elems}},
-                           .bytes = b->elems * sizeof(float),
-                           .data = sync->model.engine_grads + b->begin};
+    float *out = (on_host ? sync->model.device_grads : sync->model.grads) + b->begin;
 
     lr->computed = 2 * (iteration + 1);
     if (is_exact(sync, iteration)) {
@@ -471,7 +468,9 @@ static int lowrank_rebuild(struct sync *sync, int bucket, int64_t iteration)
     } else if (rebuild_product(sync, bucket, out)) {
         return error_context("layer '%s': the product of its factors", b->name);
     }
-    return on_host ? 0 : engine->i->write(engine->context, &whole, out);
+    return on_host ? 0
+                   : device->i->write(device->context, sync->model.device_grads + b->begin, out,
+                                      b->elems);
 }
 
 /* An update that is left out leaves nothing to send: its gradient is in the residual by now, with

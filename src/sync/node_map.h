@@ -11,7 +11,7 @@ struct node_map {
     int nnodes;
     int most;             /* workers of the largest node */
     int leaders_per_host; /* most, dedicated servers included: they share its link */
-    bool team; /* whoever is together adds up by its engines (engine_team_i); the caller's to say */
+    bool team; /* whoever is together adds up by its devices (device_team_i); the caller's to say */
 };
 
 /* machine: per rank the number of its machine, below nmachines. Workers are the lowest ranks. each:

@@ -1,6 +1,6 @@
 /* One bit a gradient, with error feedback (Seide et al., Interspeech 2014): reduced like allreduce,
  * weights and their sums in one bit and two values a row, biases as floats. */
-#include "engine/codec.h"
+#include "device/codec.h"
 #include "plan/cost.h"
 #include "sync/home.h"
 #include "sync/steps.h"
@@ -8,7 +8,7 @@
 
 /* ---- the plan ---- */
 
-/* Quantising reads gradient and residual and writes the residual, unless an engine does it in
+/* Quantising reads gradient and residual and writes the residual, unless a device does it in
  * memory of its own; the result is read back once by each rank: passes over the bucket beside the
  * sum itself, each about one copy (two words). */
 #define QUANTISE_PASSES  1.5

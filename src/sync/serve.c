@@ -1,4 +1,4 @@
-/* A server's updates in the engine's memory, beside the computation. */
+/* A server's updates in the device's memory, beside the computation. */
 #include "sync/gradient_internal.h"
 
 #include "sync/history.h"
@@ -11,7 +11,7 @@ int serve_open(struct sync *sync)
     struct gradient *g = sync->gradient;
     size_t chunks = (size_t)sync->plan->nchunks + 1;
 
-    if (!gradient_serves_on_engine(sync))
+    if (!gradient_serves_on_device(sync))
         return 0;
     if (OWN(&sync->owner, g->serving, 2 * chunks, "the parameter server") ||
         OWN(&sync->owner, g->served, chunks, "the parameter server"))
@@ -24,9 +24,9 @@ int serve_open(struct sync *sync)
 
 float *gradient_served_values(const struct sync *sync, int chunk)
 {
-    bool straight = gradient_is_direct(sync) && gradient_serves_on_engine(sync);
+    bool straight = gradient_is_direct(sync) && gradient_serves_on_device(sync);
 
-    return (straight ? sync->model.engine_values : sync->values) + chunk_of(sync, chunk)->begin;
+    return (straight ? sync->model.device_values : sync->values) + chunk_of(sync, chunk)->begin;
 }
 
 /* The gradient's own place takes the sum: it has left for the host, and the next one comes after
@@ -36,18 +36,18 @@ int gradient_serve(struct sync *sync, int chunk, int64_t iteration, const float 
 {
     const struct chunk *c = chunk_of(sync, chunk);
     struct gradient *g = sync->gradient;
-    float *values = sync->model.engine_values + c->begin;
-    float *grads = sync->model.engine_grads + c->begin;
-    const struct engine_rows up = {
+    float *values = sync->model.device_values + c->begin;
+    float *grads = sync->model.device_grads + c->begin;
+    const struct device_rows up = {
         .host = (float *)(uintptr_t)sum, .memory = grads, .width = c->elems, .rows = 1};
-    const struct engine_rows back = {.host = sync->model.values + c->begin,
+    const struct device_rows back = {.host = sync->model.values + c->begin,
                                      .memory = values,
                                      .width = c->elems,
                                      .rows = gradient_is_direct(sync) ? 0 : 1};
 
-    if (g->copies->copy(g->context, ENGINE_STORE, &up, ENGINE_STORED, g->served[chunk]) ||
-        history_update_chunk(sync, chunk, iteration, values, grads, history, ENGINE_STORED) ||
-        g->copies->copy(g->context, ENGINE_FETCH, &back, ENGINE_STORED, g->served[chunk]))
+    if (g->copies->copy(g->context, DEVICE_STORE, &up, DEVICE_STORED, g->served[chunk]) ||
+        history_update_chunk(sync, chunk, iteration, values, grads, history, DEVICE_STORED) ||
+        g->copies->copy(g->context, DEVICE_FETCH, &back, DEVICE_STORED, g->served[chunk]))
         return -1;
     g->serving[g->nserving++] = chunk;
     return 0;

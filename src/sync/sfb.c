@@ -50,7 +50,7 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
     out->sum_seconds = cost_decode_seconds(cluster, plan, bucket);
     out->compute_seconds = cost_stage_seconds(cluster, plan, bucket) +
                            cost_rebuild_seconds(cluster, plan, bucket) +
-                           cost_engine_update_seconds(cluster, bytes) +
+                           cost_device_update_seconds(cluster, bytes) +
                            (rounds - 1) * bytes / cluster->sum_Bps; /* a product adds to the last */
 }
 
@@ -318,10 +318,8 @@ static int multiply_round(struct sync *sync, int bucket)
 {
     struct sfb *sfb = sync->buckets[bucket].scheme_state;
     const struct bucket *b = bucket_of(sync, bucket);
-    const struct engine *engine = sync->model.engine;
-    float *gradient = sync->model.engine_grads + b->begin, first;
-    struct tensor one = {
-        .shape = {.naxes = 1, .dim = {1}}, .bytes = sizeof first, .data = gradient};
+    const struct device *device = sync->model.device;
+    float *gradient = sync->model.device_grads + b->begin, first;
     int64_t start = trace_begin(sync->options.trace);
 
     if (gradient_order(sync, bucket) ||
@@ -329,7 +327,7 @@ static int multiply_round(struct sync *sync, int bucket)
                         sfb->multiplied % b->rounds > 0, gradient))
         return -1;
     /* beside the host, the product must be over before others' rows come where it reads */
-    if (!gradient_on_host(sync) && engine->i->read(engine->context, &one, &first))
+    if (!gradient_on_host(sync) && device->i->read(device->context, gradient, &first, 1))
         return -1;
     sfb->multiplied++;
     wire_call(sync->wire, send_next, sync, bucket);
@@ -375,7 +373,7 @@ static int sfb_ahead(struct sync *sync, int bucket, int64_t iteration)
             return -1;
         start = trace_begin(sync->options.trace);
         if (factors_product(sync, bucket, &sfb->factors, (int)(iteration & 1), w, w + 1, w > 0,
-                            sync->model.engine_grads + b->begin))
+                            sync->model.device_grads + b->begin))
             return -1;
         trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_UPDATE, b->layer, start);
     }
@@ -393,7 +391,7 @@ static int sfb_rebuild(struct sync *sync, int bucket, int64_t iteration)
                         factors_rebuild(sync, bucket, &sfb->factors, (int)(round & 1),
                                         sfb->by_worker ? sync->plan->nworkers - 1 : 0,
                                         sfb->factors.rounds > 1,
-                                        sync->model.engine_grads + bucket_of(sync, bucket)->begin));
+                                        sync->model.device_grads + bucket_of(sync, bucket)->begin));
 }
 
 static const struct scheme_steps steps_sfb = {

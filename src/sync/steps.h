@@ -76,7 +76,7 @@ struct scheme_steps {
     bool home_norms; /* a chunk's home gives its norm for clipping; else the workers do, after
                         `rebuild` */
     bool lags;       /* a worker may run --staleness iterations ahead */
-    bool stays;      /* new parameters come into the engine's memory without the host */
+    bool stays;      /* new parameters come into the device's memory without the host */
     bool local;      /* nothing travels and nobody waits: what is posted is done */
 };
 
@@ -84,7 +84,7 @@ struct scheme_steps {
 extern const struct scheme_steps steps_allreduce;
 /* Of ranks that another one leads: what they post, the leader brings back. */
 extern const struct scheme_steps steps_led, steps_led_factors;
-/* Of ranks without a network: the only worker on an engine with memory of its own, or --comm=none;
+/* Of ranks without a network: the only worker on a device with memory of its own, or --comm=none;
  * and the leader of a team that is the only node, without and with clipping. */
 extern const struct scheme_steps steps_alone, steps_alone_team, steps_alone_team_clipped;
 /* Of parameters that only decay: on a rank by itself, and on the leader of a node. */

@@ -32,7 +32,7 @@ const struct scheme_steps *leading_steps(const struct sync *sync, int bucket)
 {
     const struct plan *plan = sync->plan;
     const struct bucket *b = bucket_of(sync, bucket);
-    bool in_team = sync->gather->sums_on_engine, alone = sync->gather->sums_nothing;
+    bool in_team = sync->gather->sums_on_device, alone = sync->gather->sums_nothing;
 
     if (!b->trains && !b->decays)
         return NULL;

@@ -26,7 +26,7 @@
 
 #include <mpi.h>
 
-#include "engine/engine.h"
+#include "device/device.h"
 #include "plan/plan.h"
 #include "sync/node.h"
 #include "wire/wire.h"
@@ -42,14 +42,14 @@ struct sync_model {
     float *values, *grads;  /* the arenas in host memory; NULL on dedicated servers */
     float *const *branches; /* of a worker whose gradient is several sums (plan_branches): the
                                arenas of all sums but the last, which is in grads; else NULL */
-    float *engine_values;   /* the arenas in the engine's memory, which may be the same; NULL on
+    float *device_values;   /* the arenas in the device's memory, which may be the same; NULL on
                                dedicated servers */
-    float *engine_grads;    /* likewise */
-    const struct engine *engine;      /* of engine_values; also multiplies factors on servers */
-    const struct engine *host_engine; /* multiplies factors in host memory if `engine` cannot; else
+    float *device_grads;    /* likewise */
+    const struct device *device;      /* of device_values; also multiplies factors on servers */
+    const struct device *host_device; /* multiplies factors in host memory if `device` cannot; else
                                          NULL */
     void *context; /* first argument of the functions below, called on the compute thread */
-    /* The factors of a factorable group's last pass, in engine memory: bottom K x N, top_grad K x
+    /* The factors of a factorable group's last pass, in device memory: bottom K x N, top_grad K x
      * M. */
     void (*factors)(void *context, int group, const float **bottom, const float **top_grad);
     /* The group's parameters are new, so that operators renew their packed copies. May be NULL. */
@@ -64,10 +64,10 @@ struct sync_update {
     /* Describes one application of the rule; NULL: parameters do not change. The gradient is the
      * SUM over workers and micro-batches; `scale` makes it the averaged, clipped one. */
     int (*describe)(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
-                    struct engine_update *out);
+                    struct device_update *out);
 };
 
-/* Whether MPI sends from and receives into the memory of an engine that has its own (GPU memory),
+/* Whether MPI sends from and receives into the memory of a device that has its own (GPU memory),
  * without a copy in host memory. */
 enum sync_direct {
     SYNC_DIRECT_AUTO, /* if MPI says that it can, and a trial succeeds on all workers */
@@ -86,24 +86,24 @@ struct sync_options {
     struct queue_options sends; /* of training data, as wire_options has it */
     const struct node *node; /* the ranks that add up together, as the plan has it; borrowed; NULL:
                                 every worker leads itself. Not with staleness or --comm=none; where
-                                engines have memory of their own only as a team, and then not with
+                                devices have memory of their own only as a team, and then not with
                                 factors */
     const struct gather_i *gather; /* how they do (gather.h); NULL: as node says */
     enum sync_direct direct;
-    bool update_on_engine; /* a server that trains on an engine with memory of its own updates its
+    bool update_on_device; /* a server that trains on a device with memory of its own updates its
                               chunks there; not with staleness. Each rank's own choice: the bits are
                               the same */
     int threads; /* of a dedicated server: it updates chunks by one less, beside its wire thread.
                     The bits are the same */
     float clip;  /* Caffe's clip_gradients: largest global L2 norm; <= 0: off */
     int exact_norms; /* N > 0: clip's norm is that of N mean gradients, to the same bits however
-                        they are cut and dealt (engine/exact_sum.h; of engines that work in the
+                        they are cut and dealt (device/exact_sum.h; of devices that work in the
                         host's memory); 0: of the plan's iter_size, rounded. Not with lars */
     int skips;   /* > 0: an update whose gradient, averaged over the workers, is not finite is left
                     out, everywhere or nowhere; after `skips` in a row the traffic fails. Not with
                     staleness, nor with codecs, whose residuals would keep it */
     float lars;  /* > 0: the ratio of rates that follow norms (lars.h); not with staleness, nor with
-                    update_on_engine */
+                    update_on_device */
     float decay; /* lars: the solver's weight_decay */
     int lowrank_warmup;      /* iterations of a run before which low rank travels exact */
     uint64_t seed;           /* of draws; the same on all ranks */
@@ -134,7 +134,7 @@ int sync_create(MPI_Comm world, const struct plan *plan, const struct sync_model
                 const struct sync_update *update, const struct sync_options *options,
                 struct sync **out);
 
-/* Broadcasts rank 0's parameters to all ranks, in host memory; the caller copies them to an engine
+/* Broadcasts rank 0's parameters to all ranks, in host memory; the caller copies them to a device
  * with memory of its own. Before sync_start. Collective. */
 int sync_share_values(struct sync *sync);
 
@@ -242,8 +242,8 @@ struct sync_skips {
 };
 struct sync_skips sync_skips(const struct sync *sync);
 
-/* How messages reach the engine's memory (directly or through host memory), and why, in words; NULL
- * if the engine computes in host memory, or without traffic. */
+/* How messages reach the device's memory (directly or through host memory), and why, in words; NULL
+ * if the device computes in host memory, or without traffic. */
 const char *sync_way(const struct sync *sync);
 
 /* The counts so far; borrowed until sync_destroy. */

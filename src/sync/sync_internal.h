@@ -276,7 +276,7 @@ static inline struct piece piece_before(int bucket, size_t begin, size_t elems)
 /* The next one; false: there is none. */
 bool piece_next(const struct sync *sync, struct piece *piece);
 
-/* ---- whether MPI reaches the engine's memory (direct.c); collective over the workers ---- */
+/* ---- whether MPI reaches the device's memory (direct.c); collective over the workers ---- */
 int direct_find(struct sync *sync, bool *direct, char *way, size_t bytes);
 
 #endif

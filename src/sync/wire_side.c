@@ -81,7 +81,7 @@ static int enter(void *context)
 {
     struct sync *sync = context;
 
-    return sync->model.engine->i->copies->enter(sync->model.engine->context);
+    return sync->model.device->i->copies->enter(sync->model.device->context);
 }
 
 /* How many messages may be on their way or wait at a time: what this rank sends of one iteration,

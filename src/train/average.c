@@ -44,8 +44,8 @@ int average_build(struct average *average, struct engine *engine)
             largest = net->groups[g].elems;
     if (net_hold(net, engine))
         return -1;
-    average->scratch =
-        engine_own(engine, &average->owner, largest * sizeof(float), "the average of the weights");
+    average->scratch = device_own(&engine->device, &average->owner, largest * sizeof(float),
+                                  "the average of the weights");
     return average->scratch ? 0 : -1;
 }
 
@@ -60,15 +60,15 @@ static int take_in(struct average *average, int group, bool first)
     const struct group *g = &average->net->groups[group];
     const struct engine *engine = average->net->engine;
     const float rest = 1 - average->decay;
-    const struct engine_update update = {.rule = first ? RULE_MEAN : RULE_SGD,
+    const struct device_update update = {.rule = first ? RULE_MEAN : RULE_SGD,
                                          .scale = first ? 1 : -rest,
                                          .rate = 1,
                                          .decay = first ? 0 : rest};
 
-    return engine->i->services->update(engine->context, &update,
-                                       average->net->engine_values + g->begin,
-                                       average->of->engine_values + g->begin, average->scratch,
-                                       g->elems, g->elems, ENGINE_IN_TURN);
+    return engine->device.i->services->update(engine->context, &update,
+                                              average->net->engine_values + g->begin,
+                                              average->of->engine_values + g->begin,
+                                              average->scratch, g->elems, g->elems, DEVICE_IN_TURN);
 }
 
 int average_follow(struct average *average, int group)

@@ -265,10 +265,10 @@ static double free_bytes(const struct job *job, const struct compute *compute)
     const struct engine *engine = &compute->engine;
     int sharers = job->topology.local_ranks;
 
-    if (!engine->i->own_memory)
+    if (!engine->device.i->own_memory)
         return (double)machine_free_memory(sharers);
-    return engine->i->room
-               ? (double)engine->i->room(engine->context) / (job->options->share_gpu ? sharers : 1)
+    return engine->device.i->room
+               ? (double)engine->device.i->room(engine->context) / (job->options->share_gpu ? sharers : 1)
                : 0;
 }
 

@@ -222,7 +222,7 @@ static int check_double(MPI_Comm world, const struct engine *engine)
 {
     char sharers[EXCHANGE_SHARERS];
 
-    if (exchange_find_sharers(world, engine, sharers))
+    if (exchange_find_sharers(world, &engine->device, sharers))
         return -1;
     return sharers[0] ? error_set("%s: start as many ranks on each node as it has GPUs, or give "
                                   "--tune=share-gpu",
@@ -234,8 +234,8 @@ static int check_double(MPI_Comm world, const struct engine *engine)
 static int gather_places(const struct compute *compute, const struct job *job, struct strbuf *out)
 {
     char text[CORES_PLACE_BYTES] = "", identity[64];
-    const struct engine_i *engine = compute->engine.i;
-    bool device = engine->device && engine->device(compute->engine.context, identity);
+    const struct device *computing = &compute->engine.device;
+    bool device = computing->i->describe && computing->i->describe(computing->context, identity);
 
     if (job->worker && !job->blank && !device)
         cores_describe(&job->cores, job->threads, text);

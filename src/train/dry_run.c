@@ -65,7 +65,7 @@ int dry_run_limit_memory(const struct job *job, const struct compute *compute, s
     double params = (double)compute->net->elems * sizeof(float), need;
 
     *limit = 0;
-    if (!job->worker || compute->engine.i->own_memory || left == 0 || left == UINT64_MAX)
+    if (!job->worker || compute->engine.device.i->own_memory || left == 0 || left == UINT64_MAX)
         return 0;
     /* values, which ranks of a machine may share, a gradient each, and their part of the history */
     need = params * (1 + locals + (double)job->rule.nhistory * locals / job->nranks);

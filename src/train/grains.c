@@ -1,7 +1,7 @@
 /* Sums over the grains of a worker, and of all. */
 #include "train/grains.h"
 
-#include "engine/vector.h"
+#include "device/vector.h"
 #include "plan/plan.h"
 #include "report/outputs.h"
 #include "sync/sync.h"

@@ -1,6 +1,6 @@
 /* --reproducible: the batch of an iteration is cut into grains, each of them one pass of the net,
  * and whatever is summed over the batch (gradients, losses, outputs, BatchNorm's running averages)
- * is summed over the grains by one binary tree (engine/tree_sum.h). A worker computes a branch of
+ * is summed over the grains by one binary tree (device/tree_sum.h). A worker computes a branch of
  * it, or several where workers have unlike numbers of grains, and whoever adds up workers' sums
  * goes on with the same tree: so the bits are those of one worker that has all the grains. Without
  * the option a worker has one share of an iteration (job_shares), and MPI adds in an order of its

@@ -6,7 +6,7 @@
 #ifndef POSEIDON_TRAIN_JOB_H
 #define POSEIDON_TRAIN_JOB_H
 
-#include "engine/rule.h"
+#include "device/rule.h"
 #include "train/cores.h"
 #include "train/nets.h"
 #include "train/policy.h"

@@ -24,7 +24,7 @@ static void say(void *context, bool warning, const char *text)
 
 /* The thread that sends meanwhile has a core, too. The replay engine multiplies nothing: the
  * product's rate is the CPU's. */
-static int measure(void *context, bool begins, const struct engine **engine)
+static int measure(void *context, bool begins, const struct device **device)
 {
     struct net_exchange *mine = context;
     const struct engine_options options = {.threads = 0};
@@ -32,7 +32,7 @@ static int measure(void *context, bool begins, const struct engine **engine)
     cores_enter(&mine->job->cores, begins ? CORES_ALL : CORES_COMPUTE);
     if (!mine->job->blank)
         return 0;
-    *engine = &mine->stand_in;
+    *device = &mine->stand_in.device;
     if (begins)
         return engine_open("cpu", &options, &mine->stand_in);
     engine_close(&mine->stand_in);
@@ -63,7 +63,7 @@ int net_exchange_form_all(struct net_exchange *mine, const struct job *job, stru
     const struct exchange_member member = {
         .world = job->world,
         .topology = &job->topology,
-        .engine = &compute->engine,
+        .device = &compute->engine.device,
         .blank = job->blank,
         .reproducible = o->reproducible,
         .unlike = o->reproducible && job->samples,
@@ -171,10 +171,10 @@ static void make_model(struct net_exchange *mine, const struct plan *plan)
                                       .values = net->values,
                                       .grads = net->grads,
                                       .branches = mine->compute->grains.arenas,
-                                      .engine_values = net->engine_values,
-                                      .engine_grads = net->engine_grads,
-                                      .engine = &mine->compute->engine,
-                                      .host_engine = &mine->host,
+                                      .device_values = net->engine_values,
+                                      .device_grads = net->engine_grads,
+                                      .device = &mine->compute->engine.device,
+                                      .host_device = &mine->host.device,
                                       .context = mine,
                                       .factors = model_factors,
                                       .changed = model_changed};
@@ -203,8 +203,8 @@ int net_exchange_open_all(struct net_exchange *mine, struct exchange *exchange,
     all.decay = job->solver->weight_decay;
     all.lowrank_warmup = job->policy.warmup;
     all.seed = job->seed;
-    if (net_exchange_place_updates_all(mine, exchange, &all.update_on_engine) ||
-        error_agree(job->world, mine->compute->engine.i->own_memory
+    if (net_exchange_place_updates_all(mine, exchange, &all.update_on_device) ||
+        error_agree(job->world, mine->compute->engine.device.i->own_memory
                                     ? engine_open("cpu", &options, &mine->host)
                                     : 0))
         return -1;

@@ -31,7 +31,7 @@ int net_exchange_plan_all(struct net_exchange *mine, struct exchange *exchange);
 
 /* Decides where this rank's server updates, after the plan, and says so (place_updates.c). */
 int net_exchange_place_updates_all(const struct net_exchange *mine, const struct exchange *exchange,
-                                   bool *on_engine);
+                                   bool *on_device);
 
 /* Makes sync. job: all but what options and solver say of it. */
 int net_exchange_open_all(struct net_exchange *mine, struct exchange *exchange,

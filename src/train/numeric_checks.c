@@ -160,7 +160,7 @@ int monitor_open_skips(struct monitor *monitor, const struct plan *plan)
                     plan->buckets[b].name);
     if (count == 0 || job_shares(monitor->job) > 1) /* grains have their own, which they keep */
         return 0;
-    if (monitor->compute->engine.i->device)
+    if (monitor->compute->engine.device.i->describe)
         return error_set("--on-nan=skip: the running averages of BatchNorm are in the memory of "
                          "--engine=%s and cannot be taken back; use --engine=cpu",
                          o->engine);

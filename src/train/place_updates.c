@@ -20,13 +20,13 @@ static bool serves_parameters(const struct exchange *exchange)
 }
 
 /* The cluster's figures where it was measured, else this rank's own. */
-static int measure_servers(const struct exchange *exchange, const struct engine *engine,
+static int measure_servers(const struct exchange *exchange, const struct device *device,
                            struct cost_cluster *out)
 {
     *out = exchange->probe.cluster;
     if (exchange->probed)
         return 0;
-    return error_status(probe_serving(engine, &out->serve_Bps) || probe_sums(&out->sum_Bps));
+    return error_status(probe_serving(device, &out->serve_Bps) || probe_sums(&out->sum_Bps));
 }
 
 static int decide(const struct net_exchange *mine, const struct exchange *exchange, bool *remotely)
@@ -38,7 +38,7 @@ static int decide(const struct net_exchange *mine, const struct exchange *exchan
     *remotely = false;
     if (!job->worker || job->options->ps_update == PS_UPDATE_HOST || job->solver->local_lr_auto)
         return 0;
-    if (!engine->i->own_memory) {
+    if (!engine->device.i->own_memory) {
         if (job->options->ps_update == PS_UPDATE_DEVICE)
             return error_set(
                 "--tune=ps-update=device: the engine '%s' computes in the host's memory",
@@ -51,7 +51,7 @@ static int decide(const struct net_exchange *mine, const struct exchange *exchan
     }
     if (job_apart(job) || !serves_parameters(exchange))
         return 0;
-    if (measure_servers(exchange, engine, &cluster))
+    if (measure_servers(exchange, &engine->device, &cluster))
         return -1;
     *remotely = cost_updates_remotely(&cluster);
     LOG_INFO(job->log, "Parameter servers update %s: %s there, %s on the %s",
@@ -63,7 +63,7 @@ static int decide(const struct net_exchange *mine, const struct exchange *exchan
 }
 
 int net_exchange_place_updates_all(const struct net_exchange *mine, const struct exchange *exchange,
-                                   bool *on_engine)
+                                   bool *on_device)
 {
-    return error_agree(mine->job->world, decide(mine, exchange, on_engine));
+    return error_agree(mine->job->world, decide(mine, exchange, on_device));
 }

@@ -341,8 +341,8 @@ void output_log_start(const struct job *job, const struct compute *compute,
 
     if (job->rank != 0)
         return;
-    if (compute->engine.i->device)
-        words = compute->engine.i->device(compute->engine.context, identity);
+    if (compute->engine.device.i->describe)
+        words = compute->engine.device.i->describe(compute->engine.context, identity);
     LOG_LINES(job->log, notices);
     if (!job->options->json)
         net_table_print(compute->net, exchange->plan, stdout);

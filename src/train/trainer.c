@@ -183,7 +183,7 @@ static int open_loop(struct trainer *t)
 
 /* The solver as src/sync sees it. */
 static int describe_update(void *context, int64_t iteration, float scale, float lr_mult,
-                           float decay_mult, struct engine_update *out)
+                           float decay_mult, struct device_update *out)
 {
     const struct trainer *t = context;
 

@@ -5,6 +5,7 @@
 
 #include <mpi.h>
 
+#include "engine/engine.h"
 #include "plan/cost.h"
 #include "train/deadline.h"
 #include "spec/override.h"

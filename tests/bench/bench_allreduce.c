@@ -54,7 +54,7 @@ static double run_theirs(float *from, float *to, size_t elems)
 static void compare(size_t elems, int repetitions, int rank, int nranks)
 {
     static const struct engine_i table = {
-        .name = "host", .copies = &engine_host_copies, .services = &engine_host_services};
+        .name = "host", .copies = &device_host_copies, .services = &device_host_services};
     struct engine engine = {.i = &table};
     struct group_param param = {.elems = elems, .lr_mult = 1};
     struct group group = {

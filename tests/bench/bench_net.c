@@ -157,15 +157,15 @@ static int update(struct bench *b)
         .kind = RULE_SGD, .momentum = 0.9f, .weight_decay = 5e-4f, .nhistory = 1};
     const struct engine *engine = &b->engine;
     const struct net *net = b->net;
-    struct engine_update u;
+    struct device_update u;
 
     rule_describe(&rule, 0, 1e-6f, 1, 1, 1, &u);
     for (int g = 0; g < net->ngroups; g++) {
         size_t begin = net->groups[g].begin, n = net->groups[g].elems;
         if (net->groups[g].trains &&
-            engine->i->services->update(engine->context, &u, net->engine_values + begin,
+            engine->device.i->services->update(engine->context, &u, net->engine_values + begin,
                                         net->engine_grads + begin, b->history + begin, n, n,
-                                        ENGINE_IN_TURN))
+                                        DEVICE_IN_TURN))
             return -1;
     }
     return 0;

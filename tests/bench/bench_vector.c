@@ -76,7 +76,7 @@ static void run_onebit_add(const struct kernel_set *set, const struct arrays *x,
 static void run_rule(const struct kernel_set *set, const struct arrays *x, size_t n,
                      enum rule_kind rule)
 {
-    const struct engine_update update = {.rule = rule,
+    const struct device_update update = {.rule = rule,
                                          .scale = 1,
                                          .rate = 0.001f,
                                          .decay = 0.0005f,

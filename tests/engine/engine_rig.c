@@ -81,7 +81,7 @@ static int tensor_place(struct rig *rig, struct tensor *tensor)
 
     if (tensor->data || tensor->base)
         return 0;
-    if (rig->engine->i->alloc(rig->engine->context, tensor->bytes, "a blob", &memory))
+    if (rig->engine->device.i->alloc(rig->engine->context, tensor->bytes, "a blob", &memory))
         return -1;
     tensor->data = memory;
     return 0;
@@ -101,7 +101,7 @@ static int blob_place(struct rig *rig, struct blob *blob)
 /* One behind the other, as a net places a layer's: a bias begins wherever the weight ends. */
 static int params_place(struct rig *rig)
 {
-    const struct engine_i *i = rig->engine->i;
+    const struct device_i *i = rig->engine->device.i;
     size_t elems = 0;
     void *values, *grads;
 
@@ -143,7 +143,7 @@ int rig_create(struct rig *rig)
 static void tensor_finish(struct rig *rig, struct tensor *tensor)
 {
     if (!tensor->base)
-        rig->engine->i->free(rig->engine->context, tensor->data);
+        rig->engine->device.i->free(rig->engine->context, tensor->data);
     rig->engine->i->release(rig->engine->context, tensor);
 }
 
@@ -159,8 +159,8 @@ void rig_finish(struct rig *rig)
         tensor_finish(rig, &rig->bottoms[b]->grad);
     }
     if (rig->args.nparams > 0) {
-        rig->engine->i->free(rig->engine->context, rig->param[0].value);
-        rig->engine->i->free(rig->engine->context, rig->param[0].grad);
+        rig->engine->device.i->free(rig->engine->context, rig->param[0].value);
+        rig->engine->device.i->free(rig->engine->context, rig->param[0].grad);
     }
 }
 

@@ -3,8 +3,8 @@
 #ifndef POSEIDON_TESTS_ENGINE_KERNEL_SET_H
 #define POSEIDON_TESTS_ENGINE_KERNEL_SET_H
 
-#include "engine/codec.h"
-#include "engine/rule.h"
+#include "device/codec.h"
+#include "device/rule.h"
 
 struct kernel_set {
     const char *name;
@@ -13,7 +13,7 @@ struct kernel_set {
     void (*slices)(const float *const *x, int n, size_t elems, float *out);
     double (*sumsq)(const float *x, size_t n, float scale);
     const struct codec *bf16, *onebit;
-    void (*update)(const struct engine_update *update, float *value, const float *grad,
+    void (*update)(const struct device_update *update, float *value, const float *grad,
                    float *history, size_t stride, size_t n);
 };
 

@@ -31,10 +31,10 @@
 
 #include "tests/engine/kernel_set.h"
 
-#include "src/engine/codec.c"
-#include "src/engine/rule.c"
-#include "src/engine/tree_sum.c"
-#include "src/engine/vector.c"
+#include "src/device/codec.c"
+#include "src/device/rule.c"
+#include "src/device/tree_sum.c"
+#include "src/device/vector.c"
 
 #define TEXT_OF(name) #name
 #define NAME_OF(set)  TEXT_OF(set)

@@ -2,7 +2,7 @@
 #ifndef POSEIDON_TESTS_ENGINE_RULE_CASES_H
 #define POSEIDON_TESTS_ENGINE_RULE_CASES_H
 
-#include "engine/rule.h"
+#include "device/rule.h"
 #include "tests/suite.h"
 
 #include <string.h>

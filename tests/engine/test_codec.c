@@ -2,7 +2,7 @@
  * promises: nothing is lost, only late. */
 #include "tests/engine/codec_rows.h"
 #include "tests/suite.h"
-#include "engine/codec.h"
+#include "device/codec.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "tests/engine/codec_rows.h"
 #include "tests/suite.h"
 
-#include "engine/exact_sum.h"
+#include "device/exact_sum.h"
 
 #include <check.h>
 #include <float.h>

@@ -4,8 +4,8 @@
 #include "tests/engine/kernel_set.h"
 #include "tests/suite.h"
 
-#include "engine/tree_sum.h"
-#include "engine/vector.h"
+#include "device/tree_sum.h"
+#include "device/vector.h"
 
 #include <stdio.h>
 
@@ -197,7 +197,7 @@ START_TEST(rules_give_the_same_bits_in_every_set)
 {
     static float w0[MOST], g[MOST], h0[2 * MOST], w[MOST], h[2 * MOST], expected_w[MOST],
         expected_h[2 * MOST];
-    const struct engine_update update = {.rule = (enum rule_kind)(_i / 3),
+    const struct device_update update = {.rule = (enum rule_kind)(_i / 3),
                                          .l1 = _i % 3 == 1,
                                          .scale = 0.37f,
                                          .rate = 0.026f,

@@ -2,7 +2,7 @@
 #include "tests/engine/codec_rows.h"
 #include "tests/suite.h"
 
-#include "engine/tree_sum.h"
+#include "device/tree_sum.h"
 
 #include <check.h>
 #include <stdlib.h>

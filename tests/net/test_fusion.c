@@ -77,8 +77,8 @@ static void pass(struct side *side, uint64_t seed, bool nan)
     ck_assert_msg(net_forward(net, &pass, NULL, NULL) == 0, "%s", error_text());
     if (net->train)
         ck_assert_msg(net_backward(net, &pass, true, NULL) == 0, "%s", error_text());
-    if (side->engine.i->finish)
-        ck_assert_int_eq(side->engine.i->finish(side->engine.context), 0);
+    if (side->engine.device.i->finish)
+        ck_assert_int_eq(side->engine.device.i->finish(side->engine.context), 0);
 }
 
 static void compare(const char *what, const char *name, const float *a, const float *b, size_t n)

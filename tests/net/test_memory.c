@@ -30,8 +30,8 @@ static void close_engine(void)
 
 static void finish(void)
 {
-    if (engine.i->finish)
-        ck_assert_int_eq(engine.i->finish(engine.context), 0);
+    if (engine.device.i->finish)
+        ck_assert_int_eq(engine.device.i->finish(engine.context), 0);
 }
 
 static void write_blob(struct blob *blob, const float *values)

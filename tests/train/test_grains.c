@@ -11,7 +11,7 @@ static const struct trainer_options reproducible = {.reproducible = true};
 
 enum { MOST = 40, ELEMS = 48, WORKERS = 8, WIDTH = 3 };
 
-/* Of a .. b-1, as engine/tree_sum.h says it. */
+/* Of a .. b-1, as device/tree_sum.h says it. */
 static float define_sum(const float *x, int a, int b)
 {
     volatile float sum;

@@ -1,6 +1,6 @@
 /* Update rules against numpy and PyTorch, learning rates against closed forms. */
 #include "train/policy.h"
-#include "engine/rule.h"
+#include "device/rule.h"
 #include "tests/suite.h"
 #include "util/error.h"
 
@@ -22,7 +22,7 @@ START_TEST(rule_gives_the_values_of_numpy_and_pytorch)
 {
     const struct rule_case *c = &rule_cases[_i];
     struct rule rule = rule_of(c);
-    struct engine_update update;
+    struct device_update update;
     float w[CASE_N], g[CASE_N], history[2 * CASE_N] = {0};
     char what[64];
 
@@ -65,7 +65,7 @@ START_TEST(momentum_keeps_the_rate_it_was_made_with)
 {
     /* h = r g with the old rate; a lower rate later does not shrink what is in h. */
     struct rule rule = {.kind = RULE_SGD, .momentum = 0.5f, .nhistory = 1};
-    struct engine_update update;
+    struct device_update update;
     float w = 0, h = 0, g = 1;
 
     rule_describe(&rule, 0, 1.0f, 1, 1, 1, &update);
@@ -89,7 +89,7 @@ static void fill_random(float *out, size_t n)
 START_TEST(any_cut_into_stretches_gives_the_same_bits)
 {
     static float w0[N], g[N], h0[2 * N], whole_w[N], whole_h[2 * N], w[N], h[2 * N];
-    struct engine_update update;
+    struct device_update update;
     struct rule rule = {.kind = (enum rule_kind)(_i / 3),
                         .regularization = _i % 3 == 1 ? RULE_L1 : RULE_L2,
                         .momentum = 0.9f,
@@ -130,7 +130,7 @@ START_TEST(histories_keep_to_their_stride)
 {
     struct rule rule = {
         .kind = RULE_ADAM, .momentum = 0.9f, .momentum2 = 0.999f, .delta = 1e-8f, .nhistory = 2};
-    struct engine_update update;
+    struct device_update update;
     float w[2] = {1, 2}, g[2] = {1, -1}, h[8] = {0, 0, 77, 77, 0, 0, 77, 77};
 
     rule_describe(&rule, 0, 0.1f, 1, 1, 1, &update);

@@ -6,7 +6,7 @@
  * the pixels that windows meet are gathered as they are rounded, and their gradients put back. */
 #include "engine/cpu/conv.h"
 
-#include "engine/codec.h"
+#include "device/codec.h"
 
 #include <string.h>
 

@@ -355,13 +355,13 @@ static size_t cpu_held(void *context)
 /* The compute thread's updates are shared by all of its threads; every operation is elementwise, so
  * their number does not show. What another thread asks for runs on that thread alone: the others
  * are at work. */
-static int cpu_update(void *context, const struct engine_update *update, float *value,
+static int cpu_update(void *context, const struct device_update *update, float *value,
                       const float *grad, float *history, size_t stride, size_t n,
-                      enum engine_turn turn)
+                      enum device_turn turn)
 {
     const size_t piece = 32768;
 
-    if (turn != ENGINE_IN_TURN || n <= piece) {
+    if (turn != DEVICE_IN_TURN || n <= piece) {
         rule_update(update, value, grad, history, stride, n);
         return 0;
     }
@@ -416,31 +416,38 @@ static int cpu_images_write(void *context, struct engine_images *images, struct 
     return 0;
 }
 
-static const struct engine_services_i cpu_services = {.update = cpu_update,
-                                                      .sumsq = engine_host_sumsq,
-                                                      .encode = engine_host_encode,
-                                                      .images_create = cpu_images_create,
-                                                      .images_destroy = cpu_images_destroy,
-                                                      .images_write = cpu_images_write};
+static const struct engine_images_i cpu_images = {
+    .create = cpu_images_create, .destroy = cpu_images_destroy, .write = cpu_images_write};
+
+static const struct device_services_i cpu_services = {
+    .update = cpu_update, .sumsq = device_host_sumsq, .encode = device_host_encode};
+
+static const struct device_i cpu_device = {
+    .name = "cpu",
+    .alloc = cpu_engine_alloc,
+    .free = cpu_free,
+    .write = device_host_write,
+    .read = device_host_read,
+    .gemm = cpu_engine_gemm,
+    .copies = &device_host_copies,
+    .services = &cpu_services,
+};
 
 const struct engine_i engine_cpu = {
     .name = "cpu",
+    .device = &cpu_device,
     .open = cpu_open,
     .close = cpu_close,
-    .alloc = cpu_engine_alloc,
-    .free = cpu_free,
     .write = cpu_write,
     .read = cpu_read,
     .release = cpu_release,
     .fuses = cpu_fuses,
     .op_create = cpu_op_create,
-    .gemm = cpu_engine_gemm,
     .multiply = cpu_multiply,
     .factors = cpu_inner_product_factors,
     .sum_products = cpu_sum_products,
     .describe = cpu_op_describe,
     .processor = cpu_processor,
     .held = cpu_held,
-    .copies = &engine_host_copies,
-    .services = &cpu_services,
+    .images = &cpu_images,
 };

@@ -25,7 +25,7 @@ INLINE void add(lanes *to, const lanes *x)
         to[i] += x[i];
 }
 
-/* The sum over all parts, in the order of engine/tree_sum.h: the bits of a part's number say which
+/* The sum over all parts, in the order of device/tree_sum.h: the bits of a part's number say which
  * branches wait for it. right: rows of WIDTH; left: of OUTPUTS; to: OUTPUTS x WIDTH. */
 INLINE void sum_block(const float *right, const float *left, int parts, int64_t k, lanes *to)
 {

@@ -3,7 +3,7 @@
  * rounded operands stay floats, for float products. */
 #include "engine/cpu/cpu_internal.h"
 
-#include "engine/codec.h"
+#include "device/codec.h"
 #include "util/error.h"
 
 bool cpu_has_bf16(void)

@@ -154,6 +154,19 @@ static int replay_read(void *context, const struct tensor *from, float *to)
     return 0;
 }
 
+static int replay_write_plain(void *context, float *to, const float *from, size_t n)
+{
+    (void)context, (void)to, (void)from, (void)n;
+    return 0;
+}
+
+static int replay_read_plain(void *context, const float *from, float *to, size_t n)
+{
+    (void)context, (void)from;
+    memset(to, 0, n * sizeof *to);
+    return 0;
+}
+
 static void replay_release(void *context, struct tensor *tensor)
 {
     (void)context;
@@ -277,9 +290,9 @@ static int replay_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int
 }
 
 /* Values mean nothing here: what counts is how many there are. */
-static int replay_update(void *context, const struct engine_update *update, float *value,
+static int replay_update(void *context, const struct device_update *update, float *value,
                          const float *grad, float *history, size_t stride, size_t n,
-                         enum engine_turn turn)
+                         enum device_turn turn)
 {
     const struct replay_engine *engine = context;
 
@@ -291,8 +304,8 @@ static int replay_update(void *context, const struct engine_update *update, floa
 
 /* Gradients are encoded and added up as in training: their time is the host's, whatever engine is
  * replayed. */
-static const struct engine_services_i services = {
-    .update = replay_update, .sumsq = engine_host_sumsq, .encode = engine_host_encode};
+static const struct device_services_i services = {
+    .update = replay_update, .sumsq = device_host_sumsq, .encode = device_host_encode};
 
 /* ---- the engine ---- */
 
@@ -333,19 +346,26 @@ static int replay_open(const struct engine_options *options, void **context)
     return 0;
 }
 
-const struct engine_i engine_replay = {
+static const struct device_i replay_device = {
     .name = "replay",
     .blank = true,
-    .open = replay_open,
-    .close = replay_close,
     .alloc = replay_alloc,
     .free = replay_free,
+    .write = replay_write_plain,
+    .read = replay_read_plain,
+    .gemm = replay_gemm,
+    .copies = &device_host_copies,
+    .services = &services,
+};
+
+const struct engine_i engine_replay = {
+    .name = "replay",
+    .device = &replay_device,
+    .open = replay_open,
+    .close = replay_close,
     .write = replay_write,
     .read = replay_read,
     .release = replay_release,
     .op_create = replay_op_create,
-    .gemm = replay_gemm,
     .factors = replay_factors,
-    .copies = &engine_host_copies,
-    .services = &services,
 };

@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/kernel.h"
+#include "device/kernel.h"
 
 #define WEIGHT_BITS 11
 #define WEIGHT_ONE  (1 << WEIGHT_BITS)

@@ -1,14 +1,14 @@
-/* The engine of the host's memory: copies and rules are host.c's, and tiles of a product stay in
+/* The host as a device: copies and rules are host.c's, and tiles of a product stay in
  * registers while a stretch of both factors runs by. Of thin products, those of low rank, the large
  * matrix is read or written once, in its own order.
  *
  * Multiplications and additions are not fused, and every sum runs in an order that the shape alone
  * decides: unlike processors give the same bits. */
-#include "engine/codec.h"
+#include "device/codec.h"
 
 #include <string.h>
 
-#include "engine/kernel.h"
+#include "device/kernel.h"
 
 enum { ROWS = 6, COLUMNS = 16, DEPTH = 256, PANELS = 32 };
 enum {
@@ -270,26 +270,12 @@ static int host_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64
 
 static int host_alloc(void *context, size_t bytes, const char *what, void **out)
 {
-    return engine_host_copies.host_alloc(context, bytes, what, out);
+    return device_host_copies.host_alloc(context, bytes, what, out);
 }
 
 static void host_free(void *context, void *memory)
 {
-    engine_host_copies.host_free(context, memory);
-}
-
-static int host_write(void *context, struct tensor *to, const float *from)
-{
-    (void)context;
-    memcpy(to->data, from, to->bytes);
-    return 0;
-}
-
-static int host_read(void *context, const struct tensor *from, float *to)
-{
-    (void)context;
-    memcpy(to, from->data, from->bytes);
-    return 0;
+    device_host_copies.host_free(context, memory);
 }
 
 static int guest_expand(void *context, enum element_type type, const void *from, size_t n,
@@ -310,11 +296,11 @@ static int guest_take(void *context, enum element_type type, const float *from, 
     return 0;
 }
 
-static const struct engine_guest_i host_guest = {.expand = guest_expand, .take = guest_take};
+static const struct device_guest_i host_guest = {.expand = guest_expand, .take = guest_take};
 
-static int host_open(const struct engine_options *options, void **context)
+static int host_open(int number, void **context)
 {
-    (void)options;
+    (void)number;
     return host_alloc(NULL, sizeof(struct panels), "products", context);
 }
 
@@ -323,14 +309,14 @@ static void host_close(void *context)
     host_free(NULL, context);
 }
 
-const struct engine_i engine_host = {.name = "host",
+const struct device_i device_host = {.name = "host",
                                      .open = host_open,
                                      .close = host_close,
                                      .alloc = host_alloc,
                                      .free = host_free,
-                                     .write = host_write,
-                                     .read = host_read,
+                                     .write = device_host_write,
+                                     .read = device_host_read,
                                      .gemm = host_gemm,
-                                     .copies = &engine_host_copies,
-                                     .services = &engine_host_services,
+                                     .copies = &device_host_copies,
+                                     .services = &device_host_services,
                                      .guest = &host_guest};

@@ -3,18 +3,18 @@
  * their arguments; data is `rows` x `n`, plain.
  *
  * Bits are the same wherever a gradient is encoded, here or in a GPU's memory
- * (engine_services_i.encode), and on any number of threads: every sum has its order, and a NaN is
+ * (device_services_i.encode), and on any number of threads: every sum has its order, and a NaN is
  * written as 7FC0 or 7FC00000, whatever its own bits were. (Its residual is some NaN.) */
-#ifndef POSEIDON_ENGINE_CODEC_H
-#define POSEIDON_ENGINE_CODEC_H
+#ifndef POSEIDON_DEVICE_CODEC_H
+#define POSEIDON_DEVICE_CODEC_H
 
-#include "engine/engine.h"
+#include "device/device.h"
 
 #include <stdint.h>
 
 struct codec {
     const char *name;
-    enum engine_code code; /* by which engines know it */
+    enum device_code code; /* by which engines know it */
     /* Bytes on the wire; a multiple of 4: messages lie one behind another in memory for floats. */
     size_t (*bytes)(size_t rows, size_t n);
     /* out: bytes(rows, n). residual (rows x n): what earlier calls lost, replaced by what this one

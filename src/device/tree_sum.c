@@ -1,8 +1,8 @@
 /* Sums in the order of a fixed tree. A block is known by its first contribution and its level; of
  * all blocks that begin with the same one, at most one waits at a time. */
-#include "engine/tree_sum.h"
+#include "device/tree_sum.h"
 
-#include "engine/vector.h"
+#include "device/vector.h"
 #include "util/alloc.h"
 
 #include <assert.h>

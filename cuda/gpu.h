@@ -1,6 +1,6 @@
 /* The GPUs of this machine, for poseidon device_query. Only in builds with the CUDA engine. */
-#ifndef POSEIDON_CUDA_DEVICE_H
-#define POSEIDON_CUDA_DEVICE_H
+#ifndef POSEIDON_CUDA_GPU_H
+#define POSEIDON_CUDA_GPU_H
 
 #include <stddef.h>
 

@@ -4,7 +4,7 @@
  * Every loop must give an element the same bits wherever a stretch begins or ends, and on any
  * processor. That holds as long as the compiler does not fuse multiply and add in one copy of a
  * loop and not in another: kernel.h. */
-#include "engine/rule.h"
+#include "device/rule.h"
 
 #include "util/error.h"
 
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "engine/kernel.h"
+#include "device/kernel.h"
 
 #define BLOCK 1024
 
@@ -157,7 +157,7 @@ KERNEL static void shrink(float *restrict w, float decay, size_t n)
 }
 
 /* Adam's averages began at zero. */
-static void correct_averages(const struct rule *rule, int64_t iteration, struct engine_update *out)
+static void correct_averages(const struct rule *rule, int64_t iteration, struct device_update *out)
 {
     double t = (double)iteration + 1, second = sqrt(1 - pow(rule->momentum2, t));
 
@@ -169,9 +169,9 @@ static void correct_averages(const struct rule *rule, int64_t iteration, struct 
 }
 
 void rule_describe(const struct rule *rule, int64_t iteration, float rate, float scale,
-                   float lr_mult, float decay_mult, struct engine_update *out)
+                   float lr_mult, float decay_mult, struct device_update *out)
 {
-    *out = (struct engine_update){.rule = rule->kind,
+    *out = (struct device_update){.rule = rule->kind,
                                   .l1 = rule->regularization == RULE_L1,
                                   .scale = scale,
                                   .rate = rate * lr_mult,
@@ -184,7 +184,7 @@ void rule_describe(const struct rule *rule, int64_t iteration, float rate, float
         correct_averages(rule, iteration, out);
 }
 
-static void effective_gradient(const struct engine_update *u, float *g, const float *grad,
+static void effective_gradient(const struct device_update *u, float *g, const float *grad,
                                const float *w, size_t n)
 {
     if (u->decay == 0 || u->rule == RULE_ADAMW)
@@ -195,7 +195,7 @@ static void effective_gradient(const struct engine_update *u, float *g, const fl
         l2_gradient(g, grad, u->scale, w, u->decay, n);
 }
 
-static void update_block(const struct engine_update *u, float *w, const float *g, float *h,
+static void update_block(const struct device_update *u, float *w, const float *g, float *h,
                          float *h2, size_t n)
 {
     switch (u->rule) {
@@ -227,7 +227,7 @@ static void update_block(const struct engine_update *u, float *w, const float *g
     }
 }
 
-void rule_update(const struct engine_update *update, float *value, const float *grad,
+void rule_update(const struct device_update *update, float *value, const float *grad,
                  float *history, size_t stride, size_t n)
 {
     bool two = rule_kind_histories(update->rule) > 1;

@@ -1,7 +1,7 @@
 /* IEEE 754's half precision, float16, by whole numbers: the same bits on hosts, and in the kernels
  * of cuda/, which define HALF_INLINE. */
-#ifndef POSEIDON_ENGINE_HALF_H
-#define POSEIDON_ENGINE_HALF_H
+#ifndef POSEIDON_DEVICE_HALF_H
+#define POSEIDON_DEVICE_HALF_H
 
 #include <stdint.h>
 

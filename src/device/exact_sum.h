@@ -3,8 +3,8 @@
  * double; its bits go into words of 32 bits, which together span all squares that there are
  * (Kulisch, "Very fast and exact accumulation of products", Computing 2011). Words are doubles that
  * hold integers, so that adding those of several ranks by MPI is exact as well. */
-#ifndef POSEIDON_ENGINE_EXACT_SUM_H
-#define POSEIDON_ENGINE_EXACT_SUM_H
+#ifndef POSEIDON_DEVICE_EXACT_SUM_H
+#define POSEIDON_DEVICE_EXACT_SUM_H
 
 #include <stddef.h>
 

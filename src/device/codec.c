@@ -1,13 +1,13 @@
 /* bfloat16 and one bit. */
-#include "engine/codec.h"
+#include "device/codec.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "engine/half.h"
-#include "engine/kernel.h"
+#include "device/half.h"
+#include "device/kernel.h"
 
 /* ---- bfloat16 ---- */
 
@@ -116,7 +116,7 @@ static void bf16_add(const void *in, size_t rows, size_t n, float *sum)
 }
 
 const struct codec codec_bf16 = {.name = "bf16",
-                                 .code = ENGINE_BF16,
+                                 .code = DEVICE_BF16,
                                  .bytes = bf16_bytes,
                                  .encode = bf16_encode,
                                  .add = bf16_add};
@@ -245,7 +245,7 @@ static void onebit_add(const void *in, size_t rows, size_t n, float *sum)
 }
 
 const struct codec codec_onebit = {.name = "onebit",
-                                   .code = ENGINE_ONEBIT,
+                                   .code = DEVICE_ONEBIT,
                                    .bytes = onebit_bytes,
                                    .encode = onebit_encode,
                                    .add = onebit_add};

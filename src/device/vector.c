@@ -1,8 +1,8 @@
 /* Sums of arrays. The loops are written so that a compiler sees independent elements, or lanes in
  * an array of constant size that it can keep in registers. */
-#include "engine/vector.h"
+#include "device/vector.h"
 
-#include "engine/kernel.h"
+#include "device/kernel.h"
 
 KERNEL void vector_add(float *restrict sum, const float *restrict x, size_t n)
 {

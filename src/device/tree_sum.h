@@ -21,8 +21,8 @@
  * is rounded to nothing, and turns -0 into 0.
  *
  * Not collective; one thread at a time for one sum. */
-#ifndef POSEIDON_ENGINE_TREE_SUM_H
-#define POSEIDON_ENGINE_TREE_SUM_H
+#ifndef POSEIDON_DEVICE_TREE_SUM_H
+#define POSEIDON_DEVICE_TREE_SUM_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,12 +1,12 @@
 /* Update rules: how a gradient changes a parameter, on plain arrays.
  *
- * struct rule is what the solver file says, for a whole run; struct engine_update is one
+ * struct rule is what the solver file says, for a whole run; struct device_update is one
  * application of it, with all factors multiplied in. Whoever holds a stretch of parameters (a
  * worker, the server of a chunk, an engine) needs the latter alone, and nothing of the solver.
  * Every operation is elementwise, so any cut into stretches gives the same bits, on the host and on
  * a device. Not collective; no state but the caller's arrays. */
-#ifndef POSEIDON_ENGINE_RULE_H
-#define POSEIDON_ENGINE_RULE_H
+#ifndef POSEIDON_DEVICE_RULE_H
+#define POSEIDON_DEVICE_RULE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,7 +39,7 @@ struct rule {
 
 /* One application of a rule to parameters of the same multipliers. Read by kernels on devices:
  * plain numbers only. */
-struct engine_update {
+struct device_update {
     enum rule_kind rule;
     bool l1;     /* weight decay works on the sign of the value, not on the value */
     float scale; /* multiplies the gradient first */
@@ -68,7 +68,7 @@ bool rule_kinds_alike(enum rule_kind a, enum rule_kind b);
  * lr_mult. scale: what multiplies the gradient (the mean over workers and passes, clipping). The
  * same on every rank. */
 void rule_describe(const struct rule *rule, int64_t iteration, float rate, float scale,
-                   float lr_mult, float decay_mult, struct engine_update *out);
+                   float lr_mult, float decay_mult, struct device_update *out);
 
 /* One update of n elements of the host's memory, in this order (Caffe's), r being update->rate:
  *     g = grad * scale;  g += decay * (L2: w, L1: sign(w))
@@ -88,7 +88,7 @@ void rule_describe(const struct rule *rule, int64_t iteration, float rate, float
  * value and history are changed, grad is not. history: one or two arrays of n elements, `stride`
  * elements apart (h; or h, u; or m, v), as many as rule_kind_histories says. The arrays may not
  * overlap. Any thread. */
-void rule_update(const struct engine_update *update, float *value, const float *grad,
+void rule_update(const struct device_update *update, float *value, const float *grad,
                  float *history, size_t stride, size_t n);
 
 #endif

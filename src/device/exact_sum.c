@@ -1,5 +1,5 @@
 /* A fixed-point number of 640 bits. */
-#include "engine/exact_sum.h"
+#include "device/exact_sum.h"
 
 #include <math.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
-/* The engine of a GPU's memory, for programs whose arrays and streams are their own: copies, sums
- * and products of the CUDA engine, and no operators. `stream` has the place of the computation's:
- * what comes from the program's streams, and what goes back, is ordered by it. */
+/* A GPU as a device: copies, sums and products. The CUDA engine opens it with its operators; a
+ * program whose arrays and streams are its own opens it alone. Then `stream`, elsewhere the
+ * computation's, puts the work from and for the program's streams in order. */
 #include "cuda_internal.h"
-#include "device.h"
+#include "gpu.h"
 
 #include "util/error.h"
 
@@ -29,15 +29,15 @@ static void memory_close(void *context)
     free(engine);
 }
 
-static int memory_open(const struct engine_options *options, void **context)
+static int memory_open(int number, void **context)
 {
     struct cuda_engine *engine = calloc(1, sizeof *engine);
 
     *context = NULL;
     if (!engine)
         return error_memory(sizeof *engine, "a GPU's memory");
-    engine->math = options->math;
-    if (cuda_base_open(engine, options, false) ||
+    engine->math = MATH_FP32;
+    if (cuda_base_open(engine, number, 0, false) ||
         cuda_check(cudaEventCreateWithFlags(&engine->guest, cudaEventDisableTiming))) {
         memory_close(engine);
         return -1;
@@ -129,23 +129,23 @@ static int precede(void *context, void *stream)
                : cuda_check(cudaStreamWaitEvent(stream, engine->guest, 0));
 }
 
-static const struct engine_guest_i guest = {
+static const struct device_guest_i guest = {
     .expand = expand, .take = take, .locate = locate, .follow = follow, .precede = precede};
 
-static const struct engine_services_i services = {
+static const struct device_services_i services = {
     .update = cuda_update, .sumsq = cuda_sumsq, .encode = cuda_encode};
 
-const struct engine_i engine_cuda_memory = {
+const struct device_i device_cuda = {
     .name = "cuda",
     .open = memory_open,
     .close = memory_close,
     .alloc = cuda_engine_alloc,
     .free = cuda_free,
     .room = cuda_room,
-    .write = cuda_write,
-    .read = cuda_read,
+    .write = cuda_store,
+    .read = cuda_fetch,
     .gemm = cuda_gemm,
-    .device = cuda_device_words,
+    .describe = cuda_device_words,
     .finish = cuda_finish,
     .own_memory = true,
     .copies = &cuda_copies,

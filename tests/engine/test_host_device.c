@@ -55,11 +55,11 @@ START_TEST(products_are_sums_of_products)
 
     if (c->beta == 0)
         got[0] = NAN; /* what is not added to is not looked at */
-    ck_assert_int_eq(engine_host.open(NULL, &context), 0);
-    ck_assert_int_eq(engine_host.gemm(context, ta, tb, c->m, c->n, c->k, c->alpha, a, lda, b, ldb,
+    ck_assert_int_eq(device_host.open(0, &context), 0);
+    ck_assert_int_eq(device_host.gemm(context, ta, tb, c->m, c->n, c->k, c->alpha, a, lda, b, ldb,
                                       c->beta, got, ldc),
                      0);
-    engine_host.close(context);
+    device_host.close(context);
     for (int i = 0; i < c->m; i++)
         for (int j = 0; j < ldc; j++) {
             double sum = 0, old = (double)before[i * ldc + j];

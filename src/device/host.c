@@ -1,7 +1,8 @@
-/* Copies and services of engines that work in the host's memory: everything is over when the call
+/* Copies and services of devices that work in the host's memory: everything is over when the call
  * returns, and what is to be copied onto itself stays where it is. */
-#include "engine/codec.h"
-#include "engine/vector.h"
+#include "device/codec.h"
+#include "device/device.h"
+#include "device/vector.h"
 
 #include "util/error.h"
 
@@ -46,27 +47,27 @@ static void host_free(void *context, void *memory)
     free(given);
 }
 
-static int ticket_create(void *context, struct engine_ticket **out)
+static int ticket_create(void *context, struct device_ticket **out)
 {
     (void)context;
     *out = NULL;
     return 0;
 }
 
-static void ticket_destroy(void *context, struct engine_ticket *ticket)
+static void ticket_destroy(void *context, struct device_ticket *ticket)
 {
     (void)context, (void)ticket;
 }
 
 /* Rows that lie at the same place do so at the same stride. */
-static bool is_one_place(const struct engine_rows *rows)
+static bool is_one_place(const struct device_rows *rows)
 {
     assert(rows->host != rows->memory || rows->rows <= 1 || rows->host_stride == rows->stride);
     return rows->host == rows->memory;
 }
 
 static void copy_rows(float *to, size_t to_stride, const float *from, size_t from_stride,
-                      const struct engine_rows *rows)
+                      const struct device_rows *rows)
 {
     size_t bytes = rows->width * sizeof *to;
 
@@ -74,32 +75,32 @@ static void copy_rows(float *to, size_t to_stride, const float *from, size_t fro
         memcpy(to + r * to_stride, from + r * from_stride, bytes);
 }
 
-static int copy(void *context, enum engine_direction direction, const struct engine_rows *rows,
-                enum engine_turn turn, struct engine_ticket *ticket)
+static int copy(void *context, enum device_direction direction, const struct device_rows *rows,
+                enum device_turn turn, struct device_ticket *ticket)
 {
     (void)context, (void)turn, (void)ticket;
     if (is_one_place(rows))
         return 0;
-    if (direction == ENGINE_STORE)
+    if (direction == DEVICE_STORE)
         copy_rows(rows->memory, rows->stride, rows->host, rows->host_stride, rows);
     else
         copy_rows(rows->host, rows->host_stride, rows->memory, rows->stride, rows);
     return 0;
 }
 
-static int ready(void *context, struct engine_ticket *ticket)
+static int ready(void *context, struct device_ticket *ticket)
 {
     (void)context, (void)ticket;
     return 1;
 }
 
-static int order(void *context, struct engine_ticket *ticket)
+static int order(void *context, struct device_ticket *ticket)
 {
     (void)context, (void)ticket;
     return 0;
 }
 
-const struct engine_copies_i engine_host_copies = {
+const struct device_copies_i device_host_copies = {
     .enter = enter,
     .host_alloc = host_alloc,
     .host_free = host_free,
@@ -110,32 +111,44 @@ const struct engine_copies_i engine_host_copies = {
     .order = order,
 };
 
-static int host_update(void *context, const struct engine_update *update, float *value,
+static int host_update(void *context, const struct device_update *update, float *value,
                        const float *grad, float *history, size_t stride, size_t n,
-                       enum engine_turn turn)
+                       enum device_turn turn)
 {
     (void)context, (void)turn;
     rule_update(update, value, grad, history, stride, n);
     return 0;
 }
 
-int engine_host_sumsq(void *context, const float *x, float scale, size_t n, double *out)
+int device_host_sumsq(void *context, const float *x, float scale, size_t n, double *out)
 {
     (void)context;
     *out = vector_sumsq(x, n, scale);
     return 0;
 }
 
-int engine_host_encode(void *context, enum engine_code code, const float *x, float *residual,
-                       size_t rows, size_t n, void *out, enum engine_turn turn,
-                       struct engine_ticket *ticket)
+int device_host_encode(void *context, enum device_code code, const float *x, float *residual,
+                       size_t rows, size_t n, void *out, enum device_turn turn,
+                       struct device_ticket *ticket)
 {
-    const struct codec *codec = code == ENGINE_BF16 ? &codec_bf16 : &codec_onebit;
+    const struct codec *codec = code == DEVICE_BF16 ? &codec_bf16 : &codec_onebit;
 
     (void)context, (void)turn, (void)ticket;
     codec->encode(x, residual, rows, n, out);
     return 0;
 }
 
-const struct engine_services_i engine_host_services = {
-    .update = host_update, .sumsq = engine_host_sumsq, .encode = engine_host_encode};
+const struct device_services_i device_host_services = {
+    .update = host_update, .sumsq = device_host_sumsq, .encode = device_host_encode};
+
+int device_host_write(void *context, float *to, const float *from, size_t n)
+{
+    (void)context;
+    memcpy(to, from, n * sizeof *to);
+    return 0;
+}
+
+int device_host_read(void *context, const float *from, float *to, size_t n)
+{
+    return device_host_write(context, to, from, n);
+}

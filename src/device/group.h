@@ -1,7 +1,7 @@
 /* A group of parameters as plain data: what one layer owns, contiguous in the arenas. A net makes
  * them; the plan, the schemes and the wire know a net by its groups alone. */
-#ifndef POSEIDON_ENGINE_GROUP_H
-#define POSEIDON_ENGINE_GROUP_H
+#ifndef POSEIDON_DEVICE_GROUP_H
+#define POSEIDON_DEVICE_GROUP_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* Sums of plain arrays of floats, as fast as the processor adds. Pure functions; not collective,
  * any thread. Same bits on every processor (see kernel.h), wherever an array begins in memory.
  * Arrays may not overlap. */
-#ifndef POSEIDON_ENGINE_VECTOR_H
-#define POSEIDON_ENGINE_VECTOR_H
+#ifndef POSEIDON_DEVICE_VECTOR_H
+#define POSEIDON_DEVICE_VECTOR_H
 
 #include <stddef.h>
 

@@ -7,8 +7,8 @@
  * Whichever is taken, the bits are the same: the pragmas forbid to fuse a multiplication with an
  * addition, and no sum is reordered. (What bits a NaN has is left open: they follow the order of
  * operands, which is the compiler's choice.) */
-#ifndef POSEIDON_ENGINE_KERNEL_H
-#define POSEIDON_ENGINE_KERNEL_H
+#ifndef POSEIDON_DEVICE_KERNEL_H
+#define POSEIDON_DEVICE_KERNEL_H
 
 #include "config.h"
 

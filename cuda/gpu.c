@@ -1,5 +1,5 @@
 /* Which GPU, and why none. */
-#include "device.h"
+#include "gpu.h"
 
 #include "cuda_internal.h"
 
