@@ -43,20 +43,20 @@ libposeidon: tensors on GPUs|H|297|src/library/place.* src/engine/module.*
 snapshots in Caffe'"'"'s two forms|H|2901|src/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
 kept snapshots, the run and its lock|N|2430|src/snapshot/{snapshot_writer,kept_list,prefix_lock,run_file}.* src/train/run*.*
 weights in Caffe'"'"'s other form|N|276|src/snapshot/weights.* src/commands/command_convert_weights.c
-report|N|2058|src/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/train/result.c
+report|N|2054|src/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/train/result.c
 CSV, TensorBoard|c|470|src/report/curves.* src/train/metrics.c
 trace, timeline|c|1047|src/trace/* src/timeline/*
-trainer|H|4264|src/train/{compute,course,display,job,loop,net_exchange,nets,output,parts,place_updates,policy,rates,scores,start_log,test,timing,trainer}.*
+trainer|H|4309|src/train/{compute,course,display,job,loop,net_exchange,nets,output,parts,place_updates,policy,rates,scores,start_log,test,timing,trainer,trainer_options}.*
 moving average of the weights|N|204|src/train/average.*
-dry run, made-up data|c|502|src/train/{dry_run,fake_data}.*
+dry run, made-up data|c|501|src/train/{dry_run,fake_data}.*
 agreement of ranks|N|1232|src/train/agree_*.* src/util/{agree,agreement,handshake,launcher,ranks}.*
-signals, deadlines|N|296|src/train/{signals,deadline}.*
-late and lost ranks, NaN, damaged records|N|1144|src/train/{data_notices,monitor,numeric_checks,stragglers}.* src/util/watchdog.*
+signals, deadlines|N|306|src/train/{signals,deadline,ends}.*
+late and lost ranks, NaN, damaged records|N|1138|src/train/{data_notices,monitor,numeric_checks,stragglers}.* src/util/watchdog.*
 shares of the batch by speed|N|460|src/train/balance.*
 cores|N|385|src/train/cores.*
 doctor, device_query|c|1268|src/commands/{command_doctor,command_device_query,doctor*}.*
 options, help, suggestions|N|1679|src/commands/{foreign_options,options*,output_guard}.* src/util/{choice,option,suggest,units}.*
-train, main|H|1041|src/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
+train, main|H|1046|src/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
 test, time, classify, extract, summary|N|2375|src/commands/{command_classify,command_extract,command_summary,command_test,command_time,data_pace,model}.*
 util, the rest|H|3825|src/util/{alloc,build_info,clock,error,file,file_kind,finite,h5,json,log,machine,median,owner,path,progress,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
 '

@@ -8,6 +8,7 @@
 #include "snapshot/run_file.h"
 #include "util/error.h"
 #include "util/path.h"
+#include "train/deadline.h"
 
 /* The text of --fake-data. */
 static int settle_fake_data(struct train_request *r)

@@ -11,6 +11,8 @@
 #include "util/choice.h"
 #include "util/error.h"
 #include "util/units.h"
+#include "train/deadline.h"
+#include "train/monitor.h"
 
 /* ---- parsers of rows ---- */
 

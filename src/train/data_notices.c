@@ -7,16 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void job_say_of_data(void *context, const char *text)
-{
-    const struct job *job = context;
-
-    if (job->rank == 0)
-        LOG_WARNING(job->log, "%s", text);
-    else /* its log is off but for errors */
-        LOG_ERROR(job->log, "rank %d on %s: %s", job->rank, job->topology.host[job->rank], text);
-}
-
 static void put_damage(const struct job *job, const struct compute *compute, struct strbuf *lines)
 {
     if (!job->worker || job->blank)

@@ -3,11 +3,7 @@
 #ifndef POSEIDON_TRAIN_DEADLINE_H
 #define POSEIDON_TRAIN_DEADLINE_H
 
-struct deadline {
-    double end;         /* by clock_seconds; INFINITY: there is none */
-    double margin;      /* seconds before it by which all must be over but the process's end */
-    const char *whence; /* "--time-limit", "SLURM_JOB_END_TIME", ...: for messages */
-};
+#include "train/ends.h"
 
 /* The value of an option, a duration or "none", into the struct deadline `target`; to be called
  * when the program starts. Fails on any other text. */

@@ -1,6 +1,6 @@
 /* What training shows every `display` iterations: loss and outputs averaged over the workers, the
  * learning rate, and which rank was late. All of it travels in one sum. */
-#include "train/parts.h"
+#include "train/output.h"
 
 #include "report/outputs.h"
 
@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The numbers of a display, in t->sums: the loss, the outputs' parts, the stragglers' numbers and,
- * where gradients are dropped, whether this worker computed. */
+/* The numbers of a display, in output->sums: the loss, the outputs' parts, the stragglers' numbers
+ * and, where gradients are dropped, whether this worker computed. */
 struct display {
     size_t noutputs; /* parts of outputs; 0 at the end of training */
     size_t alike;    /* numbers in front that all workers have already: of --reproducible */
@@ -18,85 +18,84 @@ struct display {
     bool drops;
 };
 
-static struct display display_lay_out(const struct trainer *t, bool training)
+static struct display display_lay_out(const struct output *output, bool training)
 {
-    struct display d = {.noutputs = training ? outputs_count_parts(t->compute.net) : 0,
-                        .drops = t->job.options->exchange.drop > 0};
+    struct display d = {.noutputs = training ? outputs_count_parts(output->compute->net) : 0,
+                        .drops = output->job->options->exchange.drop > 0};
 
     d.late = d.noutputs + 1;
-    d.alike = t->job.options->reproducible ? d.late : 0;
-    d.count = d.late + stragglers_values(t->monitor.stragglers) + d.drops;
+    d.alike = output->job->options->reproducible ? d.late : 0;
+    d.count = d.late + stragglers_values(output->monitor->stragglers) + d.drops;
     return d;
 }
 
 /* Puts this worker's numbers in their places. */
-static int display_put(struct trainer *t, const struct display *d, double seconds)
+static int display_put(struct output *output, const struct display *d, double seconds)
 {
-    double *sums = t->sums;
+    double *sums = output->sums;
 
-    sums[0] = rates_smoothed(&t->rates);
+    sums[0] = rates_smoothed(output->rates);
     if (d->alike > 0)
-        memcpy(sums + 1, t->compute.grains.rows + 1, d->noutputs * sizeof *sums);
-    else if (d->noutputs > 0 && outputs_read_part(t->compute.net, sums + 1))
+        memcpy(sums + 1, output->compute->grains.rows + 1, d->noutputs * sizeof *sums);
+    else if (d->noutputs > 0 && outputs_read_part(output->compute->net, sums + 1))
         return -1;
-    stragglers_put(t->monitor.stragglers, t->exchange.sync, t->compute.net, seconds,
-                   t->timing.paused_stall, sums + d->late);
-    if (t->monitor.left_out)
+    stragglers_put(output->monitor->stragglers, output->exchange->sync, output->compute->net,
+                   seconds, output->timing->paused_stall, sums + d->late);
+    if (output->monitor->left_out)
         memset(sums, 0, d->late * sizeof *sums);
     if (d->drops)
-        sums[d->count - 1] = !t->monitor.left_out;
+        sums[d->count - 1] = !output->monitor->left_out;
     return 0;
 }
 
 /* Replaces loss and outputs by their means over the workers that computed. */
-static int display_average(struct trainer *t, const struct display *d)
+static int display_average(struct output *output, const struct display *d)
 {
-    double *sums = t->sums;
+    double *sums = output->sums;
 
-    if (sync_sum(t->exchange.sync, sums + d->alike, (int)(d->count - d->alike)))
+    if (sync_sum(output->exchange->sync, sums + d->alike, (int)(d->count - d->alike)))
         return -1;
     for (size_t i = d->alike; i < d->late; i++)
-        sums[i] /= d->drops ? sums[d->count - 1] : t->job.nworkers;
+        sums[i] /= d->drops ? sums[d->count - 1] : output->job->nworkers;
     if (d->noutputs > 0 && d->alike == 0)
-        outputs_join(t->compute.net, sums + 1);
+        outputs_join(output->compute->net, sums + 1);
     return 0;
 }
 
-static void display_say(struct trainer *t, int64_t iteration, double seconds)
+static void display_say(struct output *output, int64_t iteration, double seconds)
 {
-    double lapse = seconds - t->timing.display_seconds;
-    double rate = lapse > 0 ? (double)(iteration - t->timing.display_iter) / lapse : 0;
+    double lapse = seconds - output->timing->display_seconds;
+    double rate = lapse > 0 ? (double)(iteration - output->timing->display_iter) / lapse : 0;
 
-    timing_note_lapse(&t->timing.lapses, lapse, iteration - t->timing.display_iter);
-    LOG_INFO(t->job.log, "Iteration %" PRId64 " (%g iter/s, %gs/%d iters), loss = %g%s", iteration,
-             rate, lapse, t->job.solver->display, t->sums[0],
-             t->job.blank ? " (replayed, not computed)" : "");
-    outputs_log(t->job.log, "Train", t->compute.net, t->sums + 1);
-    monitor_explain_loss(&t->monitor, t->sums[0]);
-    LOG_INFO(t->job.log, "Iteration %" PRId64 ", lr = %g", iteration,
-             (double)rates_of(&t->rates, iteration));
-    metrics_put(t->output.curves, &t->job, &t->at,
-                (struct curves_row){.iteration = iteration,
-                                    .seconds = seconds,
-                                    .images_per_second = rate > 0
-                                                             ? rate * (double)job_samples(&t->job)
-                                                             : (double)NAN,
-                                    .loss = t->sums[0],
-                                    .rate = (double)rates_of(&t->rates, iteration)});
+    timing_note_lapse(&output->timing->lapses, lapse, iteration - output->timing->display_iter);
+    LOG_INFO(output->job->log, "Iteration %" PRId64 " (%g iter/s, %gs/%d iters), loss = %g%s",
+             iteration, rate, lapse, output->job->solver->display, output->sums[0],
+             output->job->blank ? " (replayed, not computed)" : "");
+    outputs_log(output->job->log, "Train", output->compute->net, output->sums + 1);
+    monitor_explain_loss(output->monitor, output->sums[0]);
+    LOG_INFO(output->job->log, "Iteration %" PRId64 ", lr = %g", iteration,
+             (double)rates_of(output->rates, iteration));
+    metrics_put(output, (struct curves_row){.iteration = iteration,
+                                            .seconds = seconds,
+                                            .images_per_second =
+                                                rate > 0 ? rate * (double)job_samples(output->job)
+                                                         : (double)NAN,
+                                            .loss = output->sums[0],
+                                            .rate = (double)rates_of(output->rates, iteration)});
 }
 
-int trainer_display(struct trainer *t, int64_t iteration, double seconds, bool training)
+int output_display(struct output *output, int64_t iteration, double seconds, bool training)
 {
-    const struct display d = display_lay_out(t, training);
+    const struct display d = display_lay_out(output, training);
 
-    if (display_put(t, &d, seconds) || display_average(t, &d))
+    if (display_put(output, &d, seconds) || display_average(output, &d))
         return -1;
-    t->timing.train_loss = t->sums[0];
-    t->timing.train_loss_iterations = rates_smooths(&t->rates);
+    output->timing->train_loss = output->sums[0];
+    output->timing->train_loss_iterations = rates_smooths(output->rates);
     if (training)
-        display_say(t, iteration, seconds);
-    stragglers_judge(t->monitor.stragglers, iteration, t->sums + d.late);
-    t->timing.display_iter = iteration;
-    t->timing.display_seconds = seconds;
+        display_say(output, iteration, seconds);
+    stragglers_judge(output->monitor->stragglers, iteration, output->sums + d.late);
+    output->timing->display_iter = iteration;
+    output->timing->display_seconds = seconds;
     return 0;
 }

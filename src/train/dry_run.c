@@ -312,11 +312,13 @@ static void put_machine(struct dry_run *dry, const struct job *job, const struct
                       count == 1 ? "s" : "");
 }
 
-static void put_all(struct dry_run *dry, const struct job *job, const struct compute *compute,
-                    const struct exchange *exchange, const struct training_run *run,
-                    const struct train_state *at, bool resumed, const struct rank_needs *ranks,
-                    struct strbuf *out)
+static void put_all(struct dry_run *dry, const struct output *output, bool resumed,
+                    const struct rank_needs *ranks, struct strbuf *out)
 {
+    const struct job *job = output->job;
+    const struct compute *compute = output->compute;
+    const struct train_state *at = output->at;
+
     if (!compute_trains(compute))
         strbuf_puts(next_reason(dry),
                     "nothing trains: every lr_mult of the net is 0, or its loss depends on no "
@@ -325,27 +327,27 @@ static void put_all(struct dry_run *dry, const struct job *job, const struct com
         strbuf_puts(next_reason(dry), "nothing is left to do: the snapshot has reached max_iter");
     put_training(job, compute, at, out);
     strbuf_puts(out, strbuf_text(&dry->survey));
-    put_weights(job, run, at, resumed, out);
-    put_snapshots(dry, job, compute, run, at, out);
-    put_plan(job, exchange, out);
+    put_weights(job, output->monitor->run, at, resumed, out);
+    put_snapshots(dry, job, compute, output->monitor->run, at, out);
+    put_plan(job, output->exchange, out);
     put_memory(&ranks[0], out);
     for (int m = 0; m < job->topology.nmachines; m++)
         put_machine(dry, job, ranks, m, out);
 }
 
-int dry_run_report_all(struct dry_run *dry, const struct job *job, const struct compute *compute,
-                       const struct exchange *exchange, const struct training_run *run,
-                       const struct train_state *at, bool resumed, struct strbuf *out)
+int dry_run_report_all(struct dry_run *dry, const struct output *output, bool resumed,
+                       struct strbuf *out)
 {
+    const struct job *job = output->job;
     struct rank_needs mine;
     void *ranks;
     int status = 0;
 
-    find_needs(job, compute, exchange, &mine);
+    find_needs(job, output->compute, output->exchange, &mine);
     if (agree_gather(job->world, &mine, sizeof mine, "what the ranks need", &ranks))
         return -1;
     if (job->rank == 0) {
-        put_all(dry, job, compute, exchange, run, at, resumed, ranks, out);
+        put_all(dry, output, resumed, ranks, out);
         status = strbuf_status(out) || strbuf_status(&dry->unfit);
         if (!status && dry->unfit.length)
             status = error_set("not ready to train: %s", strbuf_text(&dry->unfit));

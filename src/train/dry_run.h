@@ -2,9 +2,7 @@
 #ifndef POSEIDON_TRAIN_DRY_RUN_H
 #define POSEIDON_TRAIN_DRY_RUN_H
 
-#include "exchange/exchange.h"
-#include "train/compute.h"
-#include "train/run.h"
+#include "train/output.h"
 
 /* What the data say of the run; rank 0's. */
 struct dry_run {
@@ -18,9 +16,8 @@ struct dry_run {
 int dry_run_limit_memory(const struct job *job, const struct compute *compute, size_t *limit);
 
 /* What trainer_dry_run says; dry is rank 0's. */
-int dry_run_report_all(struct dry_run *dry, const struct job *job, const struct compute *compute,
-                       const struct exchange *exchange, const struct training_run *run,
-                       const struct train_state *at, bool resumed, struct strbuf *out);
+int dry_run_report_all(struct dry_run *dry, const struct output *output, bool resumed,
+                       struct strbuf *out);
 
 /* What the data layers read, and what is wrong with it; after net_create, before
  * net_build. */

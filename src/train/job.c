@@ -17,6 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const ps_update_words[] = {
+    [PS_UPDATE_AUTO] = "auto", [PS_UPDATE_HOST] = "host", [PS_UPDATE_DEVICE] = "device", NULL};
+
 int job_open(struct job *job, MPI_Comm world, const struct trainer_options *o, struct log *log)
 {
     job->options = o;
@@ -409,4 +412,14 @@ void job_close(struct job *job)
     topology_free(&job->topology);
     solver_nets_free(&job->defs);
     text_free(job->doc);
+}
+
+void job_say_of_data(void *context, const char *text)
+{
+    const struct job *job = context;
+
+    if (job->rank == 0)
+        LOG_WARNING(job->log, "%s", text);
+    else /* its log is off but for errors */
+        LOG_ERROR(job->log, "rank %d on %s: %s", job->rank, job->topology.host[job->rank], text);
 }

@@ -10,7 +10,7 @@
 #include "train/cores.h"
 #include "train/nets.h"
 #include "train/policy.h"
-#include "train/trainer.h"
+#include "train/trainer_options.h"
 #include "util/owner.h"
 #include "util/topology.h"
 
@@ -147,8 +147,7 @@ uint64_t job_samples_before(const struct job *job, const struct train_state *at,
  * differs, and which ranks have what. status: job_read's, a failure of which all ranks share. */
 int job_compare_all(const struct job *job, int status);
 
-/* data_notices.c: a sentence about the data, to the user. context: the job. Any rank, any thread.
- */
+/* A sentence about the data, to the user. context: the job. Any rank, any thread. */
 void job_say_of_data(void *context, const char *text);
 
 #endif

@@ -126,7 +126,8 @@ static int snapshot(struct trainer *t, int64_t iteration)
     if (t->job.rank == 0)
         monitor_enter(&t->monitor, iteration, PHASE_SAVING);
     course_saved(&t->scores.course, iteration);
-    if (rates_remember(&t->rates, &t->scores, t->exchange.sync, job_losses(&t->job), &state) ||
+    if (rates_remember(&t->rates, &t->scores.course, t->scores.name, t->exchange.sync,
+                       job_losses(&t->job), &state) ||
         run_save_residuals_all(&t->run, t->exchange.sync, &state) ||
         sync_gather_history(t->exchange.sync, &history) || meet(t))
         return -1;
@@ -226,10 +227,10 @@ static int worker_iteration(struct trainer *t, int64_t iteration)
     seconds = t->timing.trained_seconds = timing_now(&t->timing);
     timing_warm_up(&t->timing, iteration + 1 - t->at.iteration);
     if (course_is_due(t->job.solver->display, iteration) &&
-        trainer_display(t, iteration, seconds, true))
+        output_display(&t->output, iteration, seconds, true))
         return -1;
     monitor_pace(&t->monitor);
-    metrics_show_progress(&t->job, &t->at, iteration, seconds, rates_smoothed(&t->rates));
+    metrics_show_progress(&t->output, iteration, seconds, rates_smoothed(&t->rates));
     return log_clipping(t, iteration);
 }
 
@@ -291,27 +292,29 @@ static int log_last_loss(struct trainer *t, int64_t end)
 static int finish_training(struct trainer *t)
 {
     const Caffe__SolverParameter *s = t->job.solver;
-    int64_t end = t->end;
+    int64_t end = t->timing.end;
     bool trained = end > t->at.iteration;
-    bool tests = !t->stopped && course_tests_last(&t->scores.course, end), interrupted = false;
+    bool tests = !t->timing.stopped && course_tests_last(&t->scores.course, end),
+         interrupted = false;
 
     if (trained && (sync_wait_all(t->exchange.sync, end - 1) || average_statistics(t)))
         return -1;
     monitor_tell_skips(&t->monitor, t->exchange.plan, t->exchange.sync);
     t->timing.train_seconds = timing_now(&t->timing);
     t->timing.train_stall = sync_stats(t->exchange.sync)->stall_seconds - t->timing.paused_stall;
-    if (course_saves_last(&t->scores.course, end, t->stopped && t->monitor.signals.keep) &&
+    if (course_saves_last(&t->scores.course, end, t->timing.stopped && t->monitor.signals.keep) &&
         snapshot(t, end))
         return -1;
     if (t->job.worker) {
-        if (trained && trainer_display(t, end, t->timing.train_seconds, false))
+        if (trained && output_display(&t->output, end, t->timing.train_seconds, false))
             return -1;
-        if (!t->job.blank && !t->stopped && course_is_due(s->display, end) && log_last_loss(t, end))
+        if (!t->job.blank && !t->timing.stopped && course_is_due(s->display, end) &&
+            log_last_loss(t, end))
             return -1;
         if (tests && test_all(t, end, &interrupted))
             return -1;
     }
-    t->stopped |= interrupted; /* else a run without its last scores would be a success */
+    t->timing.stopped |= interrupted; /* else a run without its last scores would be a success */
     monitor_enter(&t->monitor, end, PHASE_LAST_SAVING);
     if (t->job.rank == 0 && run_finish_saving(&t->run, true))
         return -1;
@@ -320,7 +323,7 @@ static int finish_training(struct trainer *t)
         return -1;
     monitor_enter(&t->monitor, end, PHASE_TRAINING);
     log_progress_end(t->job.log);
-    LOG_INFO(t->job.log, t->stopped ? "Optimization stopped early." : "Optimization Done.");
+    LOG_INFO(t->job.log, t->timing.stopped ? "Optimization stopped early." : "Optimization Done.");
     return 0;
 }
 
@@ -349,7 +352,7 @@ static int pause_between(struct trainer *t, int64_t i)
         if (test && monitor_ask(&t->monitor, t->exchange.sync, course_is_over(course), i, true))
             return -1;
     }
-    t->stopped = t->monitor.signals.effect == SIGNAL_STOP;
+    t->timing.stopped = t->monitor.signals.effect == SIGNAL_STOP;
     return 0;
 }
 
@@ -374,15 +377,15 @@ static int run_loop(struct trainer *t)
     for (; i < t->job.max_iter; i++) {
         if (pause_between(t, i))
             return -1;
-        if (t->stopped)
+        if (t->timing.stopped)
             break;
         trace_iteration(t->output.trace, i);
         monitor_enter(&t->monitor, i, PHASE_TRAINING);
         if (t->job.worker ? worker_iteration(t, i) : sync_wait_all(t->exchange.sync, i))
             return -1;
     }
-    assert(i >= t->at.iteration && (t->stopped || i >= t->job.max_iter));
-    t->end = i;
+    assert(i >= t->at.iteration && (t->timing.stopped || i >= t->job.max_iter));
+    t->timing.end = i;
     return finish_training(t);
 }
 
@@ -404,16 +407,16 @@ int trainer_run(struct trainer *t)
         return -1;
     }
     /* servers have no part in tests, and one that was interrupted is not theirs to know */
-    if (agree_share(t->job.world, &t->stopped, sizeof t->stopped))
+    if (agree_share(t->job.world, &t->timing.stopped, sizeof t->timing.stopped))
         return -1;
-    if (trainer_gather_figures(t))
+    if (output_gather_figures(&t->output))
         return -1;
     sync_destroy(t->exchange.sync); /* the figures are all that is still wanted of it */
     t->exchange.sync = NULL;
-    return trainer_report(t);
+    return output_report(&t->output, &t->net_exchange.model);
 }
 
 int trainer_end(struct trainer *t)
 {
-    return run_end(&t->run, t->stopped && !t->monitor.signals.enough);
+    return run_end(&t->run, t->timing.stopped && !t->monitor.signals.enough);
 }

@@ -1,5 +1,4 @@
-/* The points of --curves: rank 0 notes what a display and a test show. And the
- * progress line. */
+/* The points of --curves, which rank 0 notes at displays and tests; and the progress line. */
 #include "train/output.h"
 
 #include "report/curves.h"
@@ -32,9 +31,10 @@ size_t metrics_count(const struct compute *compute, int ntests)
     return count;
 }
 
-int metrics_open(const struct job *job, const struct compute *compute, const struct train_state *at,
-                 struct curves **out)
+int metrics_open(struct output *output)
 {
+    const struct job *job = output->job;
+    const struct compute *compute = output->compute;
     const struct trainer_options *o = job->options;
     struct strbuf names = {.data = NULL};
     int status;
@@ -51,31 +51,31 @@ int metrics_open(const struct job *job, const struct compute *compute, const str
     if (!status)
         status = curves_open(&(struct curves_options){.csv = o->csv,
                                                       .tensorboard = o->tensorboard,
-                                                      .resumed = at->iteration > 0,
-                                                      .first = at->iteration,
+                                                      .resumed = output->at->iteration > 0,
+                                                      .first = output->at->iteration,
                                                       .scores = strbuf_text(&names),
                                                       .log = job->log},
-                             out);
+                             &output->curves);
     strbuf_free(&names);
     return status;
 }
 
-void metrics_put(struct curves *curves, const struct job *job, const struct train_state *at,
-                 struct curves_row row)
+void metrics_put(const struct output *output, struct curves_row row)
 {
-    double samples = (double)job_samples_before(job, at, row.iteration);
+    double samples = (double)job_samples_before(output->job, output->at, row.iteration);
 
-    row.epoch = job->records > 0 ? job_epochs(job, samples) : (double)NAN;
-    if (curves)
-        curves_put(curves, &row);
+    row.epoch = output->job->records > 0 ? job_epochs(output->job, samples) : (double)NAN;
+    if (output->curves)
+        curves_put(output->curves, &row);
 }
 
-void metrics_show_progress(const struct job *job, const struct train_state *at, int64_t iteration,
-                           double seconds, double loss)
+void metrics_show_progress(const struct output *output, int64_t iteration, double seconds,
+                           double loss)
 {
-    double rate = seconds > 0 ? (double)(iteration + 1 - at->iteration) / seconds : 0;
-    double samples = (double)job_samples_before(job, at, iteration + 1),
-           all = (double)job_samples_before(job, at, job->max_iter);
+    const struct job *job = output->job;
+    double rate = seconds > 0 ? (double)(iteration + 1 - output->at->iteration) / seconds : 0;
+    double samples = (double)job_samples_before(job, output->at, iteration + 1),
+           all = (double)job_samples_before(job, output->at, job->max_iter);
     const struct log_progress progress = {
         .iteration = iteration + 1,
         .max_iter = job->max_iter,

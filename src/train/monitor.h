@@ -5,6 +5,7 @@
 
 #include "train/compute.h"
 #include "train/run.h"
+#include "train/signals.h"
 #include "train/stragglers.h"
 
 enum monitor_phase { PHASE_TRAINING, PHASE_SAVING, PHASE_LAST_SAVING, PHASE_TESTING };
@@ -88,6 +89,9 @@ void monitor_explain_loss(struct monitor *monitor, double loss);
  * are no numbers, whether they were saved or not, or with which the last test's loss is none. */
 int monitor_check_outcome(struct monitor *monitor, const struct rates *rates,
                           const struct scores *scores, int64_t end);
+
+/* "stop" (0), "skip" or "skip,N" into the int `target`; fails with what is possible. */
+int on_nan_parse(const char *option, const char *text, void *target);
 
 /* --on-nan=skip, at set-up: refuses what would keep a NaN beyond its iteration. */
 int monitor_open_skips(struct monitor *monitor, const struct plan *plan);

@@ -6,9 +6,6 @@
 #include "util/error.h"
 #include "util/units.h"
 
-const char *const ps_update_words[] = {
-    [PS_UPDATE_AUTO] = "auto", [PS_UPDATE_HOST] = "host", [PS_UPDATE_DEVICE] = "device", NULL};
-
 static bool serves_parameters(const struct exchange *exchange)
 {
     for (int b = 0; b < exchange->plan->nbuckets; b++) {

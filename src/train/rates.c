@@ -2,7 +2,7 @@
  */
 #include "train/rates.h"
 
-#include "train/scores.h"
+#include "train/course.h"
 #include "sync/sync.h"
 #include "util/alloc.h"
 
@@ -117,34 +117,34 @@ int rates_follow(struct rates *rates, struct sync *sync, int nworkers, int64_t i
 
 /* ---- what a snapshot keeps ---- */
 
-int rates_remember(const struct rates *rates, const struct scores *scores, struct sync *sync,
-                   int nworkers, struct train_state *state)
+int rates_remember(const struct rates *rates, const struct course *course, const char *name,
+                   struct sync *sync, int nworkers, struct train_state *state)
 {
     double sum = rates->sum;
     int length;
 
     state->memory[0] = '\0';
-    if (!is_plateau(rates) && scores->course.test_every <= 0)
+    if (!is_plateau(rates) && course->test_every <= 0)
         return 0;
     if (is_plateau(rates) && nworkers > 1 && sync_sum(sync, &sum, 1))
         return -1;
     length = snprintf(state->memory, sizeof state->memory, "%a %" PRId64 " %a %" PRId64 " ",
                       rates->memory.least, rates->memory.event, sum / nworkers, rates->count);
     assert((size_t)length < sizeof state->memory); /* four numbers, whatever they are */
-    course_remember(&scores->course, scores->name, state->memory + length,
-                    sizeof state->memory - (size_t)length);
+    course_remember(course, name, state->memory + length, sizeof state->memory - (size_t)length);
     return 0;
 }
 
-int rates_recall(struct rates *rates, struct scores *scores, const struct train_state *state)
+int rates_recall(struct rates *rates, struct course *course, const char *name,
+                 const struct train_state *state)
 {
-    bool needed = is_plateau(rates) || scores->course.stop_after > 0;
+    bool needed = is_plateau(rates) || course->stop_after > 0;
     int length = 0;
 
     if (!state->memory[0] ||
         (sscanf(state->memory, "%la %" SCNd64 " %la %" SCNd64 "%n", &rates->memory.least,
                 &rates->memory.event, &rates->sum, &rates->count, &length) == 4 &&
-         course_recall(&scores->course, scores->name, state->memory + length)) ||
+         course_recall(course, name, state->memory + length)) ||
         !needed)
         return 0;
     return error_set("the snapshot's memory of losses and tests, \"%s\", cannot be read",

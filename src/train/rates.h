@@ -10,7 +10,7 @@
 #include "snapshot/checkpoint.h"
 #include "train/policy.h"
 
-struct scores;
+struct course;
 struct sync;
 
 /* The same on all workers, but for sum and losses. */
@@ -51,10 +51,11 @@ int rates_smooths(const struct rates *rates); /* of how many losses that is the 
 int rates_follow(struct rates *rates, struct sync *sync, int nworkers, int64_t iteration,
                  double loss, bool *dropped);
 
-/* What must be remembered of losses and tests, as text, into a state, and back. Collective over the
- * workers with plateau. */
-int rates_remember(const struct rates *rates, const struct scores *scores, struct sync *sync,
-                   int nworkers, struct train_state *state);
-int rates_recall(struct rates *rates, struct scores *scores, const struct train_state *state);
+/* What must be remembered of losses and tests, as text, into a state, and back. name: that of the
+ * output by which tests are compared. Collective over the workers with plateau. */
+int rates_remember(const struct rates *rates, const struct course *course, const char *name,
+                   struct sync *sync, int nworkers, struct train_state *state);
+int rates_recall(struct rates *rates, struct course *course, const char *name,
+                 const struct train_state *state);
 
 #endif

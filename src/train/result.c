@@ -1,6 +1,6 @@
 /* What training leaves besides the net: its figures, the trace, and the report on where the time
  * went. */
-#include "train/parts.h"
+#include "train/output.h"
 
 #include "report/isolated.h"
 #include "report/outputs.h"
@@ -32,9 +32,10 @@ int result_open_trace(const struct job *job, struct trace **out)
     return trace_create(&options, out);
 }
 
-int result_start_clock(const struct job *job, struct output *output)
+int result_start_clock(struct output *output)
 {
-    return output->trace ? clock_compare(job->world, output->trace, &output->clock_before) : 0;
+    return output->trace ? clock_compare(output->job->world, output->trace, &output->clock_before)
+                         : 0;
 }
 
 static const char *name_layer(const void *context, int layer)
@@ -44,48 +45,48 @@ static const char *name_layer(const void *context, int layer)
     return layer >= 0 && layer < net->nlayers ? net->layers[layer].def->name : NULL;
 }
 
-static void warn_of_unreached(const struct trainer *t)
+static void warn_of_unreached(const struct output *output)
 {
-    const struct trainer_options *o = t->job.options;
+    const struct trainer_options *o = output->job->options;
     char to[32] = " on";
 
     if (o->trace_last < INT32_MAX)
         snprintf(to, sizeof to, " to %" PRId64, o->trace_last);
-    LOG_WARNING(t->job.log,
+    LOG_WARNING(output->job->log,
                 "--trace: iterations from %" PRId64 "%s were never reached: training ended after "
                 "%" PRId64,
-                o->trace_first, to, t->end);
+                o->trace_first, to, output->timing->end);
 }
 
-static int write_trace(struct trainer *t)
+static int write_trace(struct output *output)
 {
-    struct timeline_about about = {.net = t->compute.net->def->name,
-                                   .context = t->compute.net,
+    struct timeline_about about = {.net = output->compute->net->def->name,
+                                   .context = output->compute->net,
                                    .layer = name_layer,
-                                   .plan = t->exchange.plan,
-                                   .topology = &t->job.topology,
-                                   .before = t->output.clock_before};
-    const struct trainer_options *o = t->job.options;
+                                   .plan = output->exchange->plan,
+                                   .topology = &output->job->topology,
+                                   .before = output->clock_before};
+    const struct trainer_options *o = output->job->options;
     struct timeline_written written;
 
-    if (timeline_write(t->job.world, t->output.trace, &about, o->trace, &written))
+    if (timeline_write(output->job->world, output->trace, &about, o->trace, &written))
         return -1;
-    if (t->job.rank != 0)
+    if (output->job->rank != 0)
         return 0;
-    LOG_INFO(t->job.log, "Trace of %s written to %s (clocks agree within %.3g us)",
+    LOG_INFO(output->job->log, "Trace of %s written to %s (clocks agree within %.3g us)",
              units_count((long long)written.events, "event").text, o->trace,
              written.clock_error * 1e6);
-    if (o->trace_first >= t->end)
-        warn_of_unreached(t);
+    if (o->trace_first >= output->timing->end)
+        warn_of_unreached(output);
     if (written.dropped > 0)
-        LOG_WARNING(t->job.log,
+        LOG_WARNING(output->job->log,
                     "The trace buffer is full: it lacks %s, of its last iterations; "
                     "--trace=FILE,A-B chooses which ones to keep",
                     units_count((long long)written.dropped, "event").text);
     return 0;
 }
 
-static int publish_report(struct trainer *t, const struct figures *figures)
+static int publish_report(struct output *output, const struct figures *figures)
 {
     struct strbuf text = {.data = NULL};
     int status;
@@ -93,29 +94,29 @@ static int publish_report(struct trainer *t, const struct figures *figures)
     report_table(figures, &text);
     report_words(figures, &text);
     status = strbuf_status(&text);
-    LOG_LINES(t->job.log, strbuf_text(&text));
+    LOG_LINES(output->job->log, strbuf_text(&text));
     strbuf_clear(&text);
-    if (!status && t->job.options->log)
-        status = report_lines(figures, &text) || file_write_text(t->job.options->log, &text);
+    if (!status && output->job->options->log)
+        status = report_lines(figures, &text) || file_write_text(output->job->options->log, &text);
     strbuf_free(&text);
     return status ? -1 : 0;
 }
 
 /* What every transfer takes by itself as played on this cluster, which is measured now where it was
  * not before. Rebuilding a gradient is computation and not counted. Collective. */
-static int predict_transfers(struct trainer *t)
+static int predict_transfers(struct output *output)
 {
-    struct plan *plan = t->exchange.plan;
+    struct plan *plan = output->exchange->plan;
     struct cost *costs = alloc_array((size_t)plan->nbuckets, sizeof *costs, "the report");
-    int status = error_agree(t->job.world, costs ? 0 : -1);
+    int status = error_agree(output->job->world, costs ? 0 : -1);
 
     if (!status)
-        status = exchange_measure_all(&t->exchange);
-    if (!status && t->job.rank == 0)
-        status = exchange_price(&t->exchange, costs);
-    status = error_agree(t->job.world, status);
-    for (int i = 0; i < t->output.figures.nlayers && !status; i++) {
-        struct figures_layer *layer = &t->output.figures.layers[i];
+        status = exchange_measure_all(output->exchange);
+    if (!status && output->job->rank == 0)
+        status = exchange_price(output->exchange, costs);
+    status = error_agree(output->job->world, status);
+    for (int i = 0; i < output->figures.nlayers && !status; i++) {
+        struct figures_layer *layer = &output->figures.layers[i];
         const struct cost *cost = &costs[layer->bucket];
         layer->predicted_seconds = cost->seconds - cost->compute_seconds;
     }
@@ -142,14 +143,14 @@ static void log_input(struct log *log, const struct figures *figures)
 }
 
 /* What saving took of rank 0's time; the writing itself goes on beside training. */
-static void log_saving(const struct trainer *t)
+static void log_saving(const struct output *output)
 {
-    double seconds = t->timing.train_seconds + t->timing.saving_stall;
+    double seconds = output->timing->train_seconds + output->timing->saving_stall;
 
-    if (t->timing.saves > 0)
-        LOG_INFO(t->job.log, "%s paused training for %.3g s in total (%.1f %%).",
-                 units_count(t->timing.saves, "snapshot").text, t->timing.saving_stall,
-                 seconds > 0 ? 100 * t->timing.saving_stall / seconds : 0);
+    if (output->timing->saves > 0)
+        LOG_INFO(output->job->log, "%s paused training for %.3g s in total (%.1f %%).",
+                 units_count(output->timing->saves, "snapshot").text, output->timing->saving_stall,
+                 seconds > 0 ? 100 * output->timing->saving_stall / seconds : 0);
 }
 
 /* As many decimals as are of use, and never an exponent. */
@@ -159,19 +160,21 @@ static void put_rate(struct strbuf *out, const char *before, double rate)
 }
 
 /* What a person asks first; rank 0. */
-static void log_run(const struct trainer *t)
+static void log_run(const struct output *output)
 {
-    const struct job *job = &t->job;
+    const struct job *job = output->job;
+    const struct timing *timing = output->timing;
+    int64_t first = output->at->iteration, end = timing->end;
     double samples = (double)job_samples(job), least, median, most;
-    double images = (double)(t->end - t->at.iteration) * samples;
-    const struct course_best *best = &t->scores.course.best;
+    double images = (double)(end - first) * samples;
+    const struct course_best *best = &output->scores->course.best;
     struct strbuf text = {.data = NULL};
 
-    strbuf_printf(&text, "Trained iterations %" PRId64 " to %" PRId64 " in %.4g s", t->at.iteration,
-                  t->end, t->timing.train_seconds);
-    put_rate(&text, ": ", t->timing.train_seconds > 0 ? images / t->timing.train_seconds : 0);
+    strbuf_printf(&text, "Trained iterations %" PRId64 " to %" PRId64 " in %.4g s", first, end,
+                  timing->train_seconds);
+    put_rate(&text, ": ", timing->train_seconds > 0 ? images / timing->train_seconds : 0);
     strbuf_puts(&text, " images/s");
-    if (timing_spread(&t->timing.lapses, &least, &median, &most)) {
+    if (timing_spread(&timing->lapses, &least, &median, &most)) {
         put_rate(&text, " (median of displays ", samples * median);
         put_rate(&text, ", ", samples * least);
         put_rate(&text, " to ", samples * most);
@@ -182,19 +185,19 @@ static void log_run(const struct trainer *t)
                       units_count((long long)job->records, "record").text);
     LOG_INFO(job->log, "%s", strbuf_text(&text));
     strbuf_clear(&text);
-    if (!job->blank && isfinite(t->timing.train_loss)) {
-        if (t->timing.train_loss_iterations > 1)
+    if (!job->blank && isfinite(timing->train_loss)) {
+        if (timing->train_loss_iterations > 1)
             strbuf_printf(&text, "Mean loss of the last %d iterations",
-                          t->timing.train_loss_iterations);
+                          timing->train_loss_iterations);
         else
             strbuf_puts(&text, "Loss of the last iteration");
-        strbuf_printf(&text, " %.6g", t->timing.train_loss);
+        strbuf_printf(&text, " %.6g", timing->train_loss);
     }
     if (best->iteration >= 0)
         strbuf_printf(&text, "%sbest test %s %.6g at iteration %" PRId64, text.length ? ", " : "",
-                      t->scores.name, best->score, best->iteration);
+                      output->scores->name, best->score, best->iteration);
     if (best->iteration >= 0 && job->options->keep_best && !job_rehearses(job)) {
-        char *path = run_best_model(&t->run);
+        char *path = run_best_model(output->monitor->run);
 
         if (path)
             strbuf_printf(&text, ", kept as %s", path);
@@ -204,81 +207,80 @@ static void log_run(const struct trainer *t)
         LOG_INFO(job->log, "%s", strbuf_text(&text));
     strbuf_free(&text);
     if (job->options->check_sync > 0) { /* before iterations, the first one left out */
-        int64_t every = job->options->check_sync, last = t->stopped ? t->end : t->end - 1;
+        int64_t every = job->options->check_sync, last = timing->stopped ? end : end - 1;
 
-        LOG_INFO(
-            job->log, "Parameters were equal on all ranks, %s",
-            units_count(last > t->at.iteration ? last / every - t->at.iteration / every : 0, "time")
-                .text);
+        LOG_INFO(job->log, "Parameters were equal on all ranks, %s",
+                 units_count(last > first ? last / every - first / every : 0, "time").text);
     }
-    if (t->compute.grains.seconds > 0)
+    if (output->compute->grains.seconds > 0)
         LOG_INFO(job->log, "Adding up the grains' gradients took %.3g ms an iteration",
-                 1e3 * t->compute.grains.seconds / (double)(t->end - t->at.iteration));
+                 1e3 * output->compute->grains.seconds / (double)(end - first));
     if (!job->blank)
-        LOG_INFO(job->log, "Parameters' SHA-256 %s", t->output.hash);
-    if (!job->blank && strcmp(t->output.hash, t->output.learned_hash) != 0)
-        LOG_INFO(job->log, "Without running averages, SHA-256 %s", t->output.learned_hash);
+        LOG_INFO(job->log, "Parameters' SHA-256 %s", output->hash);
+    if (!job->blank && strcmp(output->hash, output->learned_hash) != 0)
+        LOG_INFO(job->log, "Without running averages, SHA-256 %s", output->learned_hash);
 }
 
-int trainer_gather_figures(struct trainer *t)
+int output_gather_figures(struct output *output)
 {
     struct figures_source source = {
-        .net = t->compute.net,
-        .plan = t->exchange.plan,
-        .topology = &t->job.topology,
-        .stats = sync_stats(t->exchange.sync),
-        .meter = &t->output.meter,
-        .iterations = t->end - t->at.iteration,
-        .train_seconds = t->timing.train_seconds,
-        .train_stall = t->timing.train_stall,
-        .overlap = t->job.options->exchange.overlap != COST_OVERLAP_NONE,
-        .batch = (int)(job_samples(&t->job) / t->job.nworkers),
-        .threads = t->job.blank ? 0 : t->job.threads * t->job.cores.sharers,
-        .cores = t->job.cores.allowed};
+        .net = output->compute->net,
+        .plan = output->exchange->plan,
+        .topology = &output->job->topology,
+        .stats = sync_stats(output->exchange->sync),
+        .meter = &output->meter,
+        .iterations = output->timing->end - output->at->iteration,
+        .train_seconds = output->timing->train_seconds,
+        .train_stall = output->timing->train_stall,
+        .overlap = output->job->options->exchange.overlap != COST_OVERLAP_NONE,
+        .batch = (int)(job_samples(output->job) / output->job->nworkers),
+        .threads = output->job->blank ? 0 : output->job->threads * output->job->cores.sharers,
+        .cores = output->job->cores.allowed};
 
-    if (t->job.worker) {
-        net_input_waits(t->compute.net, &source.input_waits, &source.input_seconds);
-        source.input_turned = net_input_turned(t->compute.net);
+    if (output->job->worker) {
+        net_input_waits(output->compute->net, &source.input_waits, &source.input_seconds);
+        source.input_turned = net_input_turned(output->compute->net);
     }
-    if (figures_gather(t->job.world, &source, &t->output.figures))
+    if (figures_gather(output->job->world, &source, &output->figures))
         return -1;
-    stragglers_tell(t->monitor.stragglers, &t->output.figures);
-    if (bad_records_gather_all(&t->job, &t->compute, &t->monitor.damage))
+    stragglers_tell(output->monitor->stragglers, &output->figures);
+    if (bad_records_gather_all(output->job, output->compute, &output->monitor->damage))
         return -1;
-    if (t->job.rank == 0) {
-        if (!t->job.blank) {
-            checkpoint_hash(t->compute.net, true, t->output.hash);
-            if (compute_statistics(&t->compute, NULL, false) > 0)
-                checkpoint_hash(t->compute.net, false, t->output.learned_hash);
+    if (output->job->rank == 0) {
+        if (!output->job->blank) {
+            checkpoint_hash(output->compute->net, true, output->hash);
+            if (compute_statistics(output->compute, NULL, false) > 0)
+                checkpoint_hash(output->compute->net, false, output->learned_hash);
             else
-                memcpy(t->output.learned_hash, t->output.hash, sizeof t->output.hash);
+                memcpy(output->learned_hash, output->hash, sizeof output->hash);
         }
         if (source.iterations > 0)
-            log_run(t);
-        log_input(t->job.log, &t->output.figures);
-        log_saving(t);
+            log_run(output);
+        log_input(output->job->log, &output->figures);
+        log_saving(output);
     }
     return 0;
 }
 
-int trainer_report(struct trainer *t)
+int output_report(struct output *output, const struct sync_model *model)
 {
+    const struct job *job = output->job;
     /* whoever stopped training waits for its end */
-    bool asked =
-        (t->job.options->trace || t->job.options->log) && t->job.nworkers > 1 && !t->stopped;
-    bool predicted = asked || (t->exchange.probed && t->job.nworkers > 1 && !t->stopped);
+    bool waits = job->nworkers > 1 && !output->timing->stopped;
+    bool asked = waits && (job->options->trace || job->options->log);
+    bool predicted = asked || (waits && output->exchange->probed);
 
-    assert(!t->exchange.sync);
-    if (t->output.trace && write_trace(t))
+    assert(!output->exchange->sync);
+    if (output->trace && write_trace(output))
         return -1;
-    if (t->end <= t->at.iteration)
+    if (output->timing->end <= output->at->iteration)
         return 0;
-    if (predicted && predict_transfers(t))
+    if (predicted && predict_transfers(output))
         return -1;
-    if (asked && isolated_measure(t->job.world, t->exchange.plan, &t->net_exchange.model,
-                                  &t->exchange.sync_options, &t->output.figures))
+    if (asked && isolated_measure(job->world, output->exchange->plan, model,
+                                  &output->exchange->sync_options, &output->figures))
         return -1;
-    return error_agree(t->job.world, t->job.rank == 0 ? publish_report(t, &t->output.figures) : 0);
+    return error_agree(job->world, job->rank == 0 ? publish_report(output, &output->figures) : 0);
 }
 
 /* ---- the summary: one JSON object, the same on the screen and in a file ---- */
@@ -308,10 +310,10 @@ static void put_lines(struct json *json, const char *key, const char *lines)
 }
 
 /* Where figures come from, without which nobody can put them beside others. */
-static void put_provenance(const struct trainer *t, struct json *json)
+static void put_provenance(const struct output *output, struct json *json)
 {
-    const struct trainer_options *o = t->job.options;
-    const struct figures *figures = &t->output.figures;
+    const struct trainer_options *o = output->job->options;
+    const struct figures *figures = &output->figures;
     char date[32] = "";
     time_t now = time(NULL);
     struct tm utc;
@@ -327,12 +329,12 @@ static void put_provenance(const struct trainer *t, struct json *json)
         json_string(json, o->overrides.settings[i]);
     json_array_end(json);
     json_put_string(json, "net", figures->net);
-    json_put_bool(json, "fake_data", t->compute.fake != NULL);
+    json_put_bool(json, "fake_data", output->compute->fake != NULL);
     json_put_string(json, "comm", comm_name(o->exchange.comm));
     json_put_string(json, "overlap", cost_overlap_words[o->exchange.overlap]);
     json_put_string(json, "wire", wire_words[o->exchange.wire]);
     json_put_int(json, "batch_per_rank", figures->batch);
-    json_put_int(json, "threads", t->job.threads);
+    json_put_int(json, "threads", output->job->threads);
     json_put_array(json, "hosts");
     for (int r = 0; r < figures->nranks; r++)
         json_string(json, figures->ranks[r].host);
@@ -359,61 +361,62 @@ static void put_shares(const struct job *job, struct json *json)
 
 /* How the run went; and, of its rate, without the first iterations, in which memory is touched and
  * caches fill. */
-static void put_course(const struct trainer *t, struct json *json)
+static void put_course(const struct output *output, struct json *json)
 {
-    const struct figures *figures = &t->output.figures;
-    const struct timing *timing = &t->timing;
-    const struct course_best *best = &t->scores.course.best;
+    const struct figures *figures = &output->figures;
+    const struct timing *timing = output->timing;
+    const struct course_best *best = &output->scores->course.best;
     double warm = timing->warm_iterations ? timing->warm_seconds : 0;
-    bool tested = t->scores.iteration >= 0;
+    bool tested = output->scores->iteration >= 0;
 
-    json_put_int(json, "nodes", t->job.topology.nmachines);
+    json_put_int(json, "nodes", output->job->topology.nmachines);
     json_put_int(json, "ranks", figures->nranks);
     json_put_int(json, "workers", figures->nworkers);
-    json_put_int(json, "dedicated_servers", t->job.options->exchange.servers);
-    json_put_int(json, "iterations", t->end);
-    json_put_int(json, "updates_left_out", t->monitor.skips_told);
-    if (t->job.records)
+    json_put_int(json, "dedicated_servers", output->job->options->exchange.servers);
+    json_put_int(json, "iterations", output->timing->end);
+    json_put_int(json, "updates_left_out", output->monitor->skips_told);
+    if (output->job->records)
         json_put_double(
             json, "epochs",
-            job_epochs(&t->job, (double)(t->end - t->at.iteration) * (double)job_samples(&t->job)));
+            job_epochs(output->job, (double)(output->timing->end - output->at->iteration) *
+                                        (double)job_samples(output->job)));
     json_put_int(json, "best_iteration", best->iteration);
-    json_put_string(json, "best_output", best->iteration >= 0 ? t->scores.name : NULL);
+    json_put_string(json, "best_output", best->iteration >= 0 ? output->scores->name : NULL);
     json_put_double(json, "best_score", best->iteration >= 0 ? best->score : (double)NAN);
-    put_lines(json, "damaged_records", t->monitor.damage);
-    json_put_bool(json, "stopped_early", t->stopped);
-    json_put_int(json, "first_iteration", t->at.iteration);
-    json_put_int(json, "global_batch", job_samples(&t->job));
-    put_shares(&t->job, json);
+    put_lines(json, "damaged_records", output->monitor->damage);
+    json_put_bool(json, "stopped_early", output->timing->stopped);
+    json_put_int(json, "first_iteration", output->at->iteration);
+    json_put_int(json, "global_batch", job_samples(output->job));
+    put_shares(output->job, json);
     json_put_double(json, "train_seconds", timing->train_seconds);
     json_put_double(json, "images_per_second",
-                    images_rate(&t->job, figures->iterations, timing->train_seconds));
+                    images_rate(output->job, figures->iterations, timing->train_seconds));
     json_put_int(json, "warmup_iterations", timing->warm_iterations);
     json_put_double(json, "images_per_second_after_warmup",
-                    images_rate(&t->job, figures->iterations - timing->warm_iterations,
+                    images_rate(output->job, figures->iterations - timing->warm_iterations,
                                 timing->train_seconds - warm));
-    json_put_string(json, "engine", t->job.options->engine);
-    json_put_double(json, "train_loss", t->job.blank ? (double)NAN : timing->train_loss);
+    json_put_string(json, "engine", output->job->options->engine);
+    json_put_double(json, "train_loss", output->job->blank ? (double)NAN : timing->train_loss);
     json_put_int(json, "train_loss_iterations", timing->train_loss_iterations);
     json_key(json, "test_iteration");
     if (tested)
-        json_int(json, t->scores.iteration);
+        json_int(json, output->scores->iteration);
     else
         json_string(json, NULL);
-    outputs_put_json(json, "test", tested ? t->compute.tests[0] : NULL,
-                     tested ? t->scores.values : NULL);
-    if (t->compute.average.net)
-        outputs_put_json(json, "test_average", tested ? t->compute.tests[0] : NULL,
-                         tested ? t->scores.of_average : NULL);
+    outputs_put_json(json, "test", tested ? output->compute->tests[0] : NULL,
+                     tested ? output->scores->values : NULL);
+    if (output->compute->average.net)
+        outputs_put_json(json, "test_average", tested ? output->compute->tests[0] : NULL,
+                         tested ? output->scores->of_average : NULL);
 }
 
-void trainer_summary(const struct trainer *t, struct json *json)
+void output_summary(const struct output *output, struct json *json)
 {
-    const struct figures *figures = &t->output.figures;
+    const struct figures *figures = &output->figures;
 
     json_object_begin(json);
-    put_provenance(t, json);
-    put_course(t, json);
+    put_provenance(output, json);
+    put_course(output, json);
     json_put_double(json, "bytes_sent_per_iteration", figures_sum(figures, FIGURE(sent)));
     put_by_rank(figures, json, "bytes_sent_per_iteration_by_rank", FIGURE(sent));
     put_by_rank(figures, json, "bytes_predicted_per_iteration_by_rank", FIGURE(predicted_sent));
@@ -431,16 +434,9 @@ void trainer_summary(const struct trainer *t, struct json *json)
         json_object_end(json);
     }
     json_array_end(json);
-    json_put_uint(json, "parameters", t->compute.net->nlearnable);
-    json_put_string(json, "parameters_sha256", t->job.blank ? NULL : t->output.hash);
+    json_put_uint(json, "parameters", output->compute->net->nlearnable);
+    json_put_string(json, "parameters_sha256", output->job->blank ? NULL : output->hash);
     json_put_string(json, "learned_parameters_sha256",
-                    t->job.blank ? NULL : t->output.learned_hash);
+                    output->job->blank ? NULL : output->learned_hash);
     json_object_end(json);
-}
-
-int trainer_exit_status(const struct trainer *t)
-{
-    if (!t->stopped || t->monitor.signals.enough)
-        return TRAINER_DONE;
-    return t->scores.course.saved == t->end ? TRAINER_SAVED : TRAINER_INTERRUPTED;
 }

@@ -17,7 +17,8 @@ struct scores;
 struct sync;
 
 struct training_run {
-    const struct job *job;          /* borrowed, as are the next two */
+    const struct job *job; /* borrowed, as are both nets */
+    bool (*told_to_stop)(const enum signal_effect effects[SIGNALS]); /* signals_stop_pending */
     struct net *net;                /* to train; NULL: before it is made */
     struct net *average;            /* its parameters average the weights; NULL: no average */
     bool keeps;                     /* the run writes snapshots: it has a lock and PREFIX.run */
@@ -38,8 +39,8 @@ struct training_run {
     double ends; /* rank 0's deadline, by this rank's clock_seconds; INFINITY: none. On all ranks */
 };
 
-/* Locks the prefix and finds the run to resume. run->job is set, all other fields are zero. Before
- * nets are made. Collective. */
+/* Locks the prefix and finds the run to resume. run->job and told_to_stop are set, all other
+ * fields are zero. Before nets are made. Collective. */
 int run_open_all(struct training_run *run);
 
 /* Fails if the run to resume trains something else; after `about`, `digest` and max_iter are known.

@@ -40,7 +40,7 @@ static bool is_told_to_stop(void *context)
 {
     const struct training_run *run = context;
 
-    return signals_stop_pending(run->job->options->signals);
+    return run->told_to_stop(run->job->options->signals);
 }
 
 /* The best of a run that goes on, where nothing but its score had it saved. */
@@ -110,7 +110,6 @@ int run_save(struct training_run *run, const struct rates *rates, const float *h
                                    .rule = (char *)(uintptr_t)rule_kind_name(run->job->rule.kind),
                                    .plan = run->plan,
                                    .global_batch = run->file.global_batch};
-
     int status;
 
     assert(state->iteration >= run->file.begun);

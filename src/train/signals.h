@@ -7,14 +7,7 @@
 
 #include <stdbool.h>
 
-enum signal_effect {
-    SIGNAL_NOTHING,  /* "none": the signal is ignored */
-    SIGNAL_SNAPSHOT, /* "snapshot": one after the running iteration, then on */
-    SIGNAL_STOP, /* "stop": the same, and the end. What SIGINT asks leaves the snapshot out where
-                    the solver wants none after training; what a scheduler asks does not */
-};
-
-enum signal_kind { SIGNAL_INT, SIGNAL_HUP, SIGNAL_TERM, SIGNAL_USR1, SIGNAL_XCPU, SIGNALS };
+#include "train/ends.h"
 
 /* "SIGINT", ... */
 const char *signal_kind_name(enum signal_kind kind);

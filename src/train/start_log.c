@@ -333,9 +333,11 @@ static void log_batch(const struct job *job)
     strbuf_free(&workers);
 }
 
-void output_log_start(const struct job *job, const struct compute *compute,
-                      const struct exchange *exchange, const char *notices, const char *places)
+void output_log_start(const struct output *output, const char *notices, const char *places)
 {
+    const struct job *job = output->job;
+    const struct compute *compute = output->compute;
+    const struct exchange *exchange = output->exchange;
     const char *words = NULL;
     char identity[64];
 

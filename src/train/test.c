@@ -44,15 +44,14 @@ static void keep_scores(struct trainer *t, const struct test_pass *pass, int i, 
         memcpy(average ? t->scores.of_average : t->scores.values, mean, width * sizeof *mean);
     if (average)
         return;
-    metrics_put(t->output.curves, &t->job, &t->at,
-                (struct curves_row){.iteration = iteration,
-                                    .seconds = t->timing.trained_seconds,
-                                    .images_per_second = NAN,
-                                    .loss = NAN,
-                                    .rate = NAN,
-                                    .scores = mean,
-                                    .first = (int)metrics_count(&t->compute, i),
-                                    .n = (int)width - 1});
+    metrics_put(&t->output, (struct curves_row){.iteration = iteration,
+                                                .seconds = t->timing.trained_seconds,
+                                                .images_per_second = NAN,
+                                                .loss = NAN,
+                                                .rate = NAN,
+                                                .scores = mean,
+                                                .first = (int)metrics_count(&t->compute, i),
+                                                .n = (int)width - 1});
     if (i == 0)
         t->scores.iteration = iteration;
 }

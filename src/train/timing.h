@@ -38,6 +38,8 @@ struct timing {
     struct timing_lapses lapses;
     double train_loss; /* there: mean of the last losses of all workers; NAN: none was run */
     int train_loss_iterations; /* how many losses of a worker that mean is of */
+    int64_t end;  /* iterations done when training was over: max_iter, or less if stopped */
+    bool stopped; /* training ended before its time: by a signal, or in its last test */
 };
 
 /* Seconds of training so far. */

@@ -167,9 +167,9 @@ static int open_loop(struct trainer *t)
     trace_iteration(t->output.trace, t->at.iteration); /* what is done ahead counts to it */
     if (rates_open(&t->rates, &t->job.policy, t->job.solver->average_loss, &t->at) ||
         scores_open(&t->scores, &t->job, test, t->at.iteration, t->run.keeps) ||
-        rates_recall(&t->rates, &t->scores, &t->at) ||
+        rates_recall(&t->rates, &t->scores.course, t->scores.name, &t->at) ||
         stragglers_open(&t->job, t->at.iteration, &t->monitor.stragglers) ||
-        OWN(&t->owner, t->sums,
+        OWN(&t->owner, t->output.sums,
             outputs_count_parts(t->compute.net) + 2 + stragglers_values(t->monitor.stragglers),
             "outputs") ||
         monitor_open_skips(&t->monitor, t->exchange.plan) ||
@@ -219,14 +219,14 @@ static int begin_run(struct trainer *t)
 {
     struct strbuf plan = {.data = NULL};
 
-    if (result_start_clock(&t->job, &t->output))
+    if (result_start_clock(&t->output))
         return -1;
     if (t->job.rank != 0 || t->job.options->dry_run)
         return 0;
     balance_put_saved(&t->job, &plan);
     saved_plan_describe(t->exchange.plan, &plan);
     return error_status(run_begin(&t->run, t->at.iteration, strbuf_take(&plan)) ||
-                        metrics_open(&t->job, &t->compute, &t->at, &t->output.curves));
+                        metrics_open(&t->output));
 }
 
 /* ---- all of it ---- */
@@ -271,8 +271,7 @@ static int set_up(struct trainer *t)
         run_find_best_all(&t->run, t->resumed, &t->scores) ||
         error_agree(world, error_status(begin_run(t) || layer_notices_gather(&t->setup->notices))))
         return -1;
-    output_log_start(&t->job, &t->compute, &t->exchange, t->setup->notices,
-                     strbuf_text(&t->setup->places));
+    output_log_start(&t->output, t->setup->notices, strbuf_text(&t->setup->places));
     return 0;
 }
 
@@ -299,8 +298,17 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
         t->setup = alloc_array(1, sizeof *t->setup, "the trainer");
         t->job.owner = &t->owner;
         t->run.job = t->monitor.job = &t->job;
+        t->run.told_to_stop = signals_stop_pending;
         t->monitor.compute = &t->compute;
         t->monitor.run = &t->run;
+        t->output = (struct output){.job = &t->job,
+                                    .compute = &t->compute,
+                                    .exchange = &t->exchange,
+                                    .rates = &t->rates,
+                                    .scores = &t->scores,
+                                    .timing = &t->timing,
+                                    .monitor = &t->monitor,
+                                    .at = &t->at};
         t->timing.train_loss = NAN;
     }
     if (error_agree(world, t && t->setup ? job_open(&t->job, world, options, log) : -1) ||
@@ -316,8 +324,19 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
 
 int trainer_dry_run(struct trainer *t, struct strbuf *out)
 {
-    return dry_run_report_all(&t->setup->dry, &t->job, &t->compute, &t->exchange, &t->run, &t->at,
-                              t->resumed, out);
+    return dry_run_report_all(&t->setup->dry, &t->output, t->resumed, out);
+}
+
+void trainer_summary(const struct trainer *t, struct json *json)
+{
+    output_summary(&t->output, json);
+}
+
+int trainer_exit_status(const struct trainer *t)
+{
+    if (!t->timing.stopped || t->monitor.signals.enough)
+        return TRAINER_DONE;
+    return t->scores.course.saved == t->timing.end ? TRAINER_SAVED : TRAINER_INTERRUPTED;
 }
 
 bool trainer_is_finished(const struct trainer *t)

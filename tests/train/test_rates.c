@@ -1,7 +1,7 @@
 /* Learning rates and smoothed losses of a run, and what a snapshot keeps of them. The sum over the
  * workers is this program's: no MPI is linked. */
 #include "train/rates.h"
-#include "train/scores.h"
+#include "train/course.h"
 #include "tests/suite.h"
 #include "util/error.h"
 
@@ -107,36 +107,36 @@ START_TEST(a_snapshot_keeps_what_plateau_and_early_stop_remember)
 {
     struct train_state at = {0};
     struct sync sync = {.others = 4};
-    struct scores scores = {.name = "an accuracy", .course.test_every = 10},
-                  again = {.name = "an accuracy"}, other = {.name = "loss"};
+    struct course course = {.test_every = 10}, again, other;
     struct rates rates, resumed;
 
-    course_open(&scores.course);
-    scores.course.early = (struct course_early){.score = 0.75, .iteration = 20, .tests = 2};
-    scores.course.best = (struct course_best){.score = 0.875, .iteration = 30};
-    scores.course.counted = 40;
-    course_open(&again.course);
-    course_open(&other.course);
+    course_open(&course);
+    course.early = (struct course_early){.score = 0.75, .iteration = 20, .tests = 2};
+    course.best = (struct course_best){.score = 0.875, .iteration = 30};
+    course.counted = 40;
+    course_open(&again);
+    course_open(&other);
     ck_assert_int_eq(rates_open(&rates, &plateau, 5, &at), 0);
     rates.memory = (struct policy_memory){.least = 0.1, .event = 7};
     rates.sum = 2;
     rates.count = 3;
-    ck_assert_int_eq(rates_remember(&rates, &scores, &sync, 2, &at), 0);
+    ck_assert_int_eq(rates_remember(&rates, &course, "an accuracy", &sync, 2, &at), 0);
     ck_assert_int_eq(rates_open(&resumed, &plateau, 5, &at), 0);
-    ck_assert_int_eq(rates_recall(&resumed, &again, &at), 0);
+    ck_assert_int_eq(rates_recall(&resumed, &again, "an accuracy", &at), 0);
     ck_assert_double_eq(resumed.memory.least, 0.1);
     ck_assert_int_eq(resumed.memory.event, 7);
     ck_assert_double_eq(resumed.sum, 3); /* each worker's share of both */
     ck_assert_int_eq(resumed.count, 3);
-    ck_assert_double_eq(again.course.early.score, 0.75);
-    ck_assert_int_eq(again.course.early.iteration, 20);
-    ck_assert_int_eq(again.course.early.tests, 2);
-    ck_assert_int_eq(again.course.counted, 40);
-    ck_assert_int_eq(again.course.best.iteration, 30);
-    ck_assert_double_eq(again.course.best.score, 0.875);
-    ck_assert_int_eq(rates_recall(&resumed, &other, &at), 0); /* the best by another score */
-    ck_assert_int_eq(other.course.best.iteration, -1);
-    ck_assert_int_eq(other.course.early.tests, 2);
+    ck_assert_double_eq(again.early.score, 0.75);
+    ck_assert_int_eq(again.early.iteration, 20);
+    ck_assert_int_eq(again.early.tests, 2);
+    ck_assert_int_eq(again.counted, 40);
+    ck_assert_int_eq(again.best.iteration, 30);
+    ck_assert_double_eq(again.best.score, 0.875);
+    ck_assert_int_eq(rates_recall(&resumed, &other, "loss", &at),
+                     0); /* the best by another score */
+    ck_assert_int_eq(other.best.iteration, -1);
+    ck_assert_int_eq(other.early.tests, 2);
     rates_close(&rates);
     rates_close(&resumed);
 }
@@ -146,17 +146,18 @@ START_TEST(a_memory_that_cannot_be_read_is_refused_where_it_is_needed)
 {
     const struct train_state at = {.memory = "0x1p0 7 nonsense"};
     const struct train_state old = {.memory = "0x1p0 7 0x0p+0 0 0x1p-1 20 2"};
-    struct scores scores = {.course.stop_after = 3};
+    struct course course = {.stop_after = 3};
     struct rates rates;
 
     ck_assert_int_eq(rates_open(&rates, &fixed, 1, &at), 0);
-    ck_assert_int_eq(rates_recall(&rates, &scores, &at), -1);
+    ck_assert_int_eq(rates_recall(&rates, &course, NULL, &at), -1);
     ck_assert_ptr_nonnull(strstr(error_text(), "\"0x1p0 7 nonsense\""));
-    ck_assert_int_eq(rates_recall(&rates, &scores, &old), 0); /* of programs before this one */
-    ck_assert_int_eq(scores.course.early.tests, 2);
-    ck_assert_int_eq(scores.course.counted, -1);
-    scores.course.stop_after = 0;
-    ck_assert_int_eq(rates_recall(&rates, &scores, &at), 0);
+    ck_assert_int_eq(rates_recall(&rates, &course, NULL, &old),
+                     0); /* of programs before this one */
+    ck_assert_int_eq(course.early.tests, 2);
+    ck_assert_int_eq(course.counted, -1);
+    course.stop_after = 0;
+    ck_assert_int_eq(rates_recall(&rates, &course, NULL, &at), 0);
     rates_close(&rates);
 }
 END_TEST
