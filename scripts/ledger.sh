@@ -17,7 +17,7 @@ net definition: rules, stages, overrides|H|781|src/spec/{netdef,netstate,overrid
 old forms V0 and V1, upgrade|N|695|src/spec/upgrade*.* src/commands/command_upgrade.c
 engine seam: operators, checks|H|2300|src/engine/{engine,engine_internal,image_plane,normal,op_check*,op_size,ops,roofline,tensor}.*
 device: memory, copies, codecs, rules, sums|H|2000|src/device/{codec,device,group,half,host,host_device,kernel,owned,rule,vector}.*
---reproducible: one order of sums|H|613|src/device/{exact_sum,tree_sum}.* src/train/grains.*
+--reproducible: one order of sums|H|613|src/device/{exact_sum,tree_sum}.* src/app/compute/grains.*
 CPU engine|H|9267|src/engine/cpu/*
 replay engine, profiles|H|612|src/engine/replay/*
 CUDA engine|H|9673|cuda/*
@@ -42,22 +42,22 @@ forecast, plan|H|2196|src/forecast/* src/commands/{command_plan,plan_json,plan_p
 libposeidon|H|1298|src/library/{library,option_string,poseidon,start,state}.*
 libposeidon: tensors on GPUs|H|297|src/library/place.* src/device/module.*
 snapshots in Caffe'"'"'s two forms|H|2901|src/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
-kept snapshots, the run and its lock|N|2430|src/snapshot/{snapshot_writer,kept_list,prefix_lock,run_file}.* src/train/run*.*
+kept snapshots, the run and its lock|N|2430|src/app/keep/{snapshot_writer,kept_list,prefix_lock}.* src/app/keep/run*.*
 weights in Caffe'"'"'s other form|N|276|src/snapshot/weights.* src/commands/command_convert_weights.c
-report|N|2058|src/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/train/result.c
-CSV, TensorBoard|c|470|src/report/curves.* src/train/metrics.c
+report|N|2054|src/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/app/say/result.c
+CSV, TensorBoard|c|470|src/report/curves.* src/app/say/metrics.c
 trace, timeline|c|1047|src/trace/* src/timeline/*
-trainer|H|4264|src/train/{compute,course,display,job,loop,net_exchange,nets,output,parts,place_updates,policy,rates,scores,start_log,test,timing,trainer}.*
-moving average of the weights|N|204|src/train/average.*
-dry run, made-up data|c|502|src/train/{dry_run,fake_data}.*
-agreement of ranks|N|1232|src/train/agree_*.* src/util/{agree,agreement,handshake,launcher,ranks}.*
-signals, deadlines|N|296|src/train/{signals,deadline}.*
-late and lost ranks, NaN, damaged records|N|1144|src/train/{data_notices,monitor,numeric_checks,stragglers}.* src/util/watchdog.*
-shares of the batch by speed|N|460|src/train/balance.*
-cores|N|385|src/train/cores.*
+trainer|H|4309|src/app/job/{course,job,nets,policy,rates,trainer_options}.* src/app/compute/{compute,net_exchange,place_updates}.* src/app/keep/scores.* src/app/say/{display,output,start_log,timing}.* src/app/loop/*
+moving average of the weights|N|204|src/app/compute/average.*
+dry run, made-up data|c|501|src/app/say/dry_run.* src/app/compute/fake_data.*
+agreement of ranks|N|1232|src/app/job/agree_job.* src/app/watch/agree_signals.c src/util/{agree,agreement,handshake,launcher,ranks}.*
+signals, deadlines|N|306|src/app/watch/{signals,deadline}.* src/app/job/ends.h
+late and lost ranks, NaN, damaged records|N|1138|src/app/watch/{data_notices,monitor,numeric_checks,stragglers}.* src/util/watchdog.*
+shares of the batch by speed|N|460|src/app/compute/balance.*
+cores|N|385|src/app/job/cores.*
 doctor, device_query|c|1268|src/commands/{command_doctor,command_device_query,doctor*}.*
 options, help, suggestions|N|1679|src/commands/{foreign_options,options*,output_guard}.* src/util/{choice,option,suggest,units}.*
-train, main|H|1041|src/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
+train, main|H|1046|src/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
 test, time, classify, extract, summary|N|2375|src/commands/{command_classify,command_extract,command_summary,command_test,command_time,data_pace,model}.*
 util, the rest|H|3825|src/util/{alloc,build_info,clock,error,file,file_kind,finite,h5,json,log,machine,median,owner,path,progress,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
 '

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Every test script is in make's lists; and no two tests differ in nothing but their extension: they would share a log,
-# and one of them would never run. A basename is the name of one file. The guard of a header is its path; a function that
-# nobody calls is in tests/unused.txt. The walks of HACKING.md go through functions that are there. There is one version.
+# and one of them would never run. A basename is the name of one file. The guard of a header is its path below its wing;
+# a function that nobody calls is in tests/unused.txt. The walks of HACKING.md go through functions that are there. There
+# is one version.
 set -u
 unset MAKEFLAGS MFLAGS MAKELEVEL # make check TESTS=... would be what is listed
 cd "${abs_top_builddir:?}" || exit 99
@@ -44,7 +45,7 @@ fi
 cd "$abs_top_srcdir" || exit 99
 for header in $(find src cuda tests -name '*.h' | LC_ALL=C sort); do
     guard=$(sed -n 's/^#ifndef \([A-Z0-9_]*_H\)$/\1/p' "$header" | head -n 1)
-    expected=POSEIDON_$(printf '%s' "${header#src/}" | tr 'a-z' 'A-Z' | tr -c 'A-Z0-9' _)
+    expected=POSEIDON_$(printf '%s' "$header" | sed -E 's#^src/((base|comm|nn|app)/)?##' | tr 'a-z' 'A-Z' | tr -c 'A-Z0-9' _)
     [ "${guard:-$expected}" = "$expected" ] || { echo "FAILED: $header: $expected expected, found $guard"; failures=1; }
 done
 

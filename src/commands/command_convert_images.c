@@ -8,7 +8,7 @@
 
 #include "input/list.h"
 #include "input/shuffle.h"
-#include "train/signals.h"
+#include "watch/signals.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/file.h"

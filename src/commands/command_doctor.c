@@ -15,7 +15,7 @@
 #include "plan/probe.h"
 #include "snapshot/snapshot.h"
 #include "util/agreement.h"
-#include "train/cores.h"
+#include "job/cores.h"
 #include "util/agree.h"
 #include "util/machine.h"
 #include "util/owner.h"

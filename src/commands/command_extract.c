@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "convert/sink.h"
-#include "train/signals.h"
+#include "watch/signals.h"
 #include "util/alloc.h"
 #include "util/file.h"
 #include "util/h5.h"

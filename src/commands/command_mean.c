@@ -4,7 +4,7 @@
 #include "commands/options.h"
 #include "commands/output_guard.h"
 
-#include "train/signals.h"
+#include "watch/signals.h"
 #include "util/error.h"
 #include "util/json.h"
 #include "util/units.h"

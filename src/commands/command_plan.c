@@ -3,7 +3,6 @@
 
 #include "commands/commands.h"
 #include "forecast/profiles.h"
-#include "train/trainer.h"
 #include "util/error.h"
 #include "util/units.h"
 

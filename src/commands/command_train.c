@@ -10,12 +10,14 @@
 #include <string.h>
 
 #include "forecast/profiles.h"
+#include "loop/trainer.h"
 #include "spec/read.h"
 #include "util/agree.h"
 #include "util/error.h"
 #include "util/path.h"
 #include "util/watchdog.h"
 #include "util/json.h"
+#include "watch/signals.h"
 
 /* The net that the solver names. *net is the caller's to free; NULL: it names none. */
 static int find_net(const struct trainer_options *o, char **net)

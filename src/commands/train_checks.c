@@ -5,9 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "snapshot/run_file.h"
+#include "keep/run_file.h"
 #include "util/error.h"
 #include "util/path.h"
+#include "watch/deadline.h"
 
 /* The text of --fake-data. */
 static int settle_fake_data(struct train_request *r)

@@ -11,6 +11,8 @@
 #include "util/choice.h"
 #include "util/error.h"
 #include "util/units.h"
+#include "watch/deadline.h"
+#include "watch/monitor.h"
 
 /* ---- parsers of rows ---- */
 

@@ -5,7 +5,7 @@
 #include <limits.h>
 
 #include "commands/options_rows.h"
-#include "train/trainer.h"
+#include "job/trainer_options.h"
 
 struct train_request {
     struct trainer_options options; /* its texts are borrowed from argv, its settings from below */

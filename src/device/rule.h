@@ -25,7 +25,7 @@ enum rule_kind {
 };
 enum rule_regularization { RULE_L2, RULE_L1 };
 
-/* Fixed for a run; train/job.c makes one of a solver file. */
+/* Fixed for a run; job/job.c makes one of a solver file. */
 struct rule {
     enum rule_kind kind;
     enum rule_regularization regularization;

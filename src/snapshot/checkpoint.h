@@ -15,7 +15,7 @@ struct train_state {
     int64_t iteration;    /* the next one, from 0 */
     int32_t current_step; /* of the learning rate policy; see policy_step */
     uint64_t cursor;      /* samples of the global order consumed so far */
-    char memory[256];     /* the solver's further memory, as train/rates.c writes it; "": none */
+    char memory[256];     /* the solver's further memory, as job/rates.c writes it; "": none */
     char residuals[96];   /* which residuals are saved, as in snapshot_owner; "": none */
 };
 

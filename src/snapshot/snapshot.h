@@ -62,9 +62,9 @@ struct snapshot_owner {
     char *preparation;    /* what images go through: a layer as text, with transform_param, and in
                              input_param their shape before it */
     char *rule;           /* the solver's type, whose history it is */
-    char *digest;         /* of what it trains: solver, net, data, seed (train/agree_job.h) */
+    char *digest;         /* of what it trains: solver, net, data, seed (job/agree_job.h) */
     char *plan;           /* how its layers travel, in words that a resume reads */
-    char *memory;         /* what the solver remembers besides current_step (train/rates.c) */
+    char *memory;         /* what the solver remembers besides current_step (job/rates.c) */
     char *residuals;      /* of which ranks and kinds there are some, as many as its first number
                              says, each in a file of its own (checkpoint.h); NULL: none are */
     int64_t global_batch; /* samples of an iteration, over all workers */
