@@ -1,4 +1,4 @@
-/* Files that files name, and the place of what is kept from run to run. */
+/* Paths that files name, and the folder of the cache. */
 #include "util/path.h"
 
 #include "util/error.h"

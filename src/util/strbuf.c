@@ -1,4 +1,4 @@
-/* Memory that grows by half. */
+/* Texts and byte arrays whose memory grows by half. */
 #include "util/strbuf.h"
 
 #include "util/error.h"
