@@ -1,5 +1,5 @@
-/* Cristian's method: rank 0 asks for the time, notes when it asked and when the answer came, and
- * takes the answer to be from the middle. */
+/* Cristian's method: rank 0 asks for a rank's time, notes when it asked and when the answer came,
+ * and takes the answer to be the time in the middle. */
 #include "timeline/clocks.h"
 
 #include "util/agree.h"
