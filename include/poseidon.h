@@ -1,8 +1,8 @@
-/* libposeidon: data-parallel training for MPI programs. It averages the gradients of all ranks, or
- * applies an update rule to shared parameters, while the program still computes: a thread of the
- * library sends each tensor as soon as its gradient exists, by the scheme that is cheapest for its
- * shape on this cluster, and the program waits for a tensor only before it uses it again. C11 and
- * C++; docs/library.md has a complete program.
+/* libposeidon: data-parallel training for MPI programs. The library averages the gradients of all
+ * ranks, or applies an update rule to shared parameters, while the program still computes. A thread
+ * of the library sends each tensor as soon as its gradient exists, by the scheme that is cheapest
+ * for the tensor's shape on this cluster. The program waits for a tensor only before it uses the
+ * tensor again. C11 and C++; docs/library.md has a complete program.
  *
  *     MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...);
  *     poseidon_create(MPI_COMM_WORLD, "comm=auto", &p);
@@ -68,7 +68,7 @@ struct poseidon_tensor {
                          poseidon_wait: the result. NULL: the library allocates the array
                          (poseidon_gradient), which saves a copy */
     float *values;    /* elems parameters, or NULL. poseidon_start gives rank 0's values to all
-                         ranks. With result=values, which needs them, they hold the result */
+                         ranks. result=values needs this array, and leaves the result in it */
     /* The tensor as a matrix of outputs x inputs, row by row; 0 if the tensor is no matrix.
      * comm=lowrank may then send factors of low rank in place of the gradient. For a convolution,
      * inputs is the number of weights of one output. rows > 0: the gradient is a product over

@@ -57,7 +57,7 @@ struct poseidon {
     struct layer_times work; /* compute times; each tensor is a layer */
     struct cost *costs;      /* per bucket; NULL if the network was not measured */
     float *values, *grads;   /* arenas on the host: the node's, if ranks share memory */
-    float *engine_values;    /* the same arenas in the memory of the tensors */
+    float *engine_values;    /* values where the tensors lie: a GPU's copy, or `values` itself */
     float *engine_grads;
     struct owner arenas;       /* owner of a GPU's memory */
     float *zeros;              /* factors of skipped tensors */
@@ -65,7 +65,7 @@ struct poseidon {
     bool caught_up;            /* library_catch_up was called in this iteration */
     const float *left, *right; /* factors being posted; borrowed */
     struct trace *trace;       /* NULL: none */
-    struct clock_offset clock; /* this rank's clock before the start */
+    struct clock_offset clock; /* offset of this rank's clock before the start */
     int64_t began;             /* start of this iteration in the trace */
     struct strbuf about;       /* values that all ranks, and the runs of a job, must have alike */
     char *plan_text;           /* the plan (exchange/saved_plan.h), if auto chose; else "" */
@@ -86,8 +86,8 @@ struct poseidon {
  * engine. */
 int library_check_place(struct poseidon *p, const struct poseidon_tensor *tensor,
                         const struct poseidon_place *place);
-/* Allocate the arenas once nodes are formed; free arenas and engine when nothing is under way.
- * shared: the node owned the host's arenas. */
+/* library_place_arenas allocates the arenas once nodes are formed. library_free_arenas frees arenas
+ * and engine at the end. shared: the node owned the host's arenas. */
 int library_place_arenas(struct poseidon *p);
 void library_free_arenas(struct poseidon *p, bool shared);
 /* Copies all tensors' values to the host's arena (ENGINE_FETCH), or from there to the engine's

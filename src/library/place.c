@@ -219,7 +219,7 @@ void library_give_result(struct poseidon *p, int tensor)
         p->gave = -1;
 }
 
-/* Sets the factors that sync reads. A GPU reads later, when the program may reuse its arrays. */
+/* Sets p->left and p->right for sync; on a GPU, to copies: the program may reuse its arrays. */
 int library_take_factors(struct poseidon *p, int tensor, const float *left, const float *right)
 {
     const struct member *m = &p->members[tensor];

@@ -139,7 +139,7 @@ static int form_nodes(struct poseidon *p)
 
 /* ---- the plan ---- */
 
-/* Computes the cost of each bucket, if the network was measured. */
+/* Computes each bucket's cost, if the network was measured. */
 static int price_plan(struct poseidon *p)
 {
     if (!p->exchange.probed)

@@ -39,7 +39,7 @@ struct flow_point {
     bool at_end;
 };
 
-/* Returns true if a transfer brings a home's result back, made from gradients. */
+/* Returns true if a transfer brings back what a home computed from gradients. */
 bool flow_is_back(const struct trace_event *transfer);
 
 typedef void flow_put_fn(void *context, bool back, const struct flow_point *points, int n);

@@ -1,5 +1,5 @@
-/* Writes the file. Times are microseconds with three digits, which keep every nanosecond: spans
- * that touch in memory touch in the file. */
+/* Writes the trace file. Times are microseconds with three digits, which keep every nanosecond:
+ * spans that touch in memory touch in the file. */
 #include "timeline/merge.h"
 
 #include <inttypes.h>

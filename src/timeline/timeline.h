@@ -16,8 +16,8 @@ struct timeline_about {
     const char *(*layer)(const void *context, int layer);
     const struct plan *plan;         /* roles of the ranks: worker, server */
     const struct topology *topology; /* hosts of the ranks */
-    struct clock_offset before;      /* this rank's clock before training */
-    struct clock_offset after;       /* this rank's clock afterwards; set by timeline_write */
+    struct clock_offset before;      /* offset of this rank's clock before training */
+    struct clock_offset after; /* offset of this rank's clock afterwards; set by timeline_write */
 };
 
 /* Result of timeline_write, on rank 0. */

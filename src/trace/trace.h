@@ -40,9 +40,8 @@ enum trace_thread { TRACE_COMPUTE, TRACE_PROGRESS, TRACE_OTHERS, TRACE_THREADS }
 struct trace_event {
     int64_t start, end; /* ns of the rank's clock. A send starts when its data leaves, and so does a
                            receive once it is paired */
-    int64_t
-        posted; /* time when a send was queued (0: sent at once) or a paired receive was posted */
-    uint64_t bytes; /* bytes of a transfer in one direction */
+    int64_t posted;     /* time that a send was queued (0: at once) or a paired receive posted */
+    uint64_t bytes;     /* bytes of a transfer in one direction */
     int32_t iteration;
     int32_t layer;  /* index of the layer in the net; -1: none */
     int32_t peer;   /* world rank at the other end of a transfer; -1: all */

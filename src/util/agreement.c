@@ -105,7 +105,7 @@ int agreement_describe(const char *lists, size_t room, int nranks, const char *a
         least = begin < least ? begin : least;
     }
     assert(least < SIZE_MAX);
-    /* all lists are equal up to offset `least` */
+    /* before offset `least` all lists are equal */
     for (int r = 0; r < nranks; r++)
         copy_value(lists + (size_t)r * room + least, first, values[r]);
     for (int r = 0; r < nranks; r++) {

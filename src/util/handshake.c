@@ -172,7 +172,7 @@ fail:
     return HANDSHAKE_UNHEARD;
 }
 
-/* Does the part of a rank above 0. Each rank waits 5 s longer than the last, so one reports. */
+/* Shows this rank's record to rank 0. Rank r waits 5 s longer than rank r - 1: so one reports. */
 static enum handshake show(MPI_Comm world, struct handshake_record *mine, int rank)
 {
     char verdict[8];

@@ -57,7 +57,7 @@ void json_put_known(struct json *json, const char *key, double value);
 void json_put_bool(struct json *json, const char *key, bool value);
 void json_put_ints(struct json *json, const char *key, int n, const int64_t *values);
 
-/* Write a key and begin its value; the caller ends the value. */
+/* Write a key and begin its object or array, which the caller ends. */
 void json_put_object(struct json *json, const char *key);
 void json_put_array(struct json *json, const char *key);
 

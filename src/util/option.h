@@ -57,7 +57,7 @@ struct option_list {
 struct option {
     const char *name; /* without dashes */
     enum option_kind kind;
-    void *target;      /* keeps its value if the option is not given */
+    void *target;      /* target, which keeps its value if the option is not given */
     const char *value; /* placeholder for the value in --help; NULL for flags */
     const char *help;
     const char *const *words; /* words of OPTION_CHOICE and OPTION_WORD, ended by NULL */

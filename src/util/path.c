@@ -1,4 +1,4 @@
-/* Paths that files name, and the folder of the cache. */
+/* Paths that files name, and paths in the cache folder. */
 #include "util/path.h"
 
 #include "util/error.h"

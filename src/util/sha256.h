@@ -12,7 +12,7 @@ struct sha256 {
     uint32_t state[8];
     uint64_t bytes;          /* bytes hashed so far */
     unsigned char block[64]; /* bytes that wait for a full block, fewer than 64 */
-    bool plain;              /* do not use the processor's SHA extensions, or it has none */
+    bool plain;              /* computes without SHA extensions of the processor */
 };
 
 void sha256_init(struct sha256 *hash);

@@ -13,7 +13,7 @@ struct strbuf {
     size_t length; /* without the NUL */
     union {
         char *data;     /* NUL-terminated; NULL while nothing was appended. Owned */
-        uint8_t *bytes; /* the same memory; strbuf_reserve adds no NUL */
+        uint8_t *bytes; /* data as bytes; strbuf_reserve adds no NUL */
     };
     size_t capacity; /* bytes allocated */
     bool failed;     /* memory ran out: the text is incomplete */

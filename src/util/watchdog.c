@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Ranks from SPEAKERS on stay silent, lest a large job says one thing a thousand times. */
+/* Only ranks below SPEAKERS report, lest a large job says one thing a thousand times. */
 enum { SPEAKERS = 8, LOOK_NS = 250000000 };
 enum { TAG_CARD = 27190, TAG_ANSWER = 27191 };
 
@@ -112,7 +112,7 @@ static void tell_watch(const char *missing, bool quiet)
     pthread_mutex_unlock(&watchdog.mutex);
 }
 
-/* Sends and takes cards, and names missing ranks. known: waiting ranks had time to be heard. */
+/* Exchanges cards with rank 0, and names missing ranks if `known`: all had time to send a card. */
 static void call_roll(double now, bool known)
 {
     struct strbuf missing = {0};
@@ -193,7 +193,7 @@ static void end_process(const struct watchdog_options *o, const char *text)
     _exit(o->status);
 }
 
-/* Returns the seconds by which this rank speaks later: rank 0 first, then others one by one. */
+/* Returns seconds by which this rank's report is late: rank 0 reports first, then one by one. */
 static double grace(double limit)
 {
     double most = limit / 4 < WATCHDOG_GRACE_SECONDS ? limit / 4 : WATCHDOG_GRACE_SECONDS;

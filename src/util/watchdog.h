@@ -27,7 +27,7 @@ enum {
 
 struct watchdog_options {
     const char *command;    /* "train", for messages. All texts here are borrowed */
-    double silence_seconds; /* a wait longer than this is reported on standard error; 0: never */
+    double silence_seconds; /* exit status of a process ended by the watchdog */
     double lost_seconds;    /* a wait longer than this ends the process; 0: never */
     int status;             /* exit status of a process ended so */
     const char *advice;     /* end of the last message: "--resume goes on"; NULL: none */

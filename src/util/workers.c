@@ -111,9 +111,9 @@ struct jobs {
     struct workers *workers;
     uint64_t given, begun; /* number of jobs given, and begun */
     _Atomic uint64_t over; /* number of finished jobs; written under the mutex */
-    uint64_t taken, next;  /* the giver's: jobs taken, and jobs that jobs_next has returned */
+    uint64_t taken, next;  /* the giver's counts of jobs: taken, and returned by jobs_next */
     uint64_t *todo, *done; /* rings of o.places job numbers */
-    bool *ready;           /* the giver's, per place: finished, and not yet returned */
+    bool *ready;           /* the giver's, per place: job finished, but not yet returned */
     bool failed;
     char failure[512]; /* message of the first job that failed */
 };

@@ -21,8 +21,8 @@ struct workers_options {
 struct workers {
     struct workers_options o;
     pthread_mutex_t mutex; /* held in steps, and by the owner while it reads what steps share */
-    pthread_cond_t wanted; /* the owner has work: sleeping threads look again */
-    pthread_cond_t told;   /* a step has something for the owner, which waits */
+    pthread_cond_t wanted; /* signalled by the owner that has work for sleeping threads */
+    pthread_cond_t told;   /* signalled by a step that has something for the waiting owner */
     bool stop;             /* no further step begins */
     int count;             /* number of running threads; for the owner alone */
     struct worker {
