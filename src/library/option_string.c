@@ -31,7 +31,7 @@ static int parse_real(const char *option, const char *text, void *target)
 /* Lists all options in *rows, with targets in *out. */
 static void list_words(struct option_rows *rows, struct option_string *out)
 {
-    const struct option own[] = {
+    const struct option added[] = {
         {"trace", OPTION_TEXT, &out->trace, "FILE"},
         {"stall-timeout", OPTION_CALL, &out->exchange.stall_timeout, .parse = units_parse_pause},
         {"result", OPTION_CHOICE, &out->result, .words = results},
@@ -46,7 +46,7 @@ static void list_words(struct option_rows *rows, struct option_string *out)
     };
 
     exchange_add_rows(rows, &out->exchange, "");
-    options_add(rows, own, (int)(sizeof own / sizeof *own));
+    options_add(rows, added, (int)(sizeof added / sizeof *added));
 }
 
 /* Fails for the rule's options, whose targets end the struct, without result=values. */

@@ -87,9 +87,9 @@ int poseidon_fail(struct poseidon *p, const char *message)
 
 static int check_mpi(void)
 {
-    int there = 0, over = 0, level = MPI_THREAD_SINGLE, size = 0;
+    int begun = 0, over = 0, level = MPI_THREAD_SINGLE, size = 0;
 
-    if (MPI_Initialized(&there) || MPI_Finalized(&over) || !there || over)
+    if (MPI_Initialized(&begun) || MPI_Finalized(&over) || !begun || over)
         return error_set("MPI is not initialised: call MPI_Init_thread before, and MPI_Finalize "
                          "after all else");
     if (MPI_Query_thread(&level) || level != MPI_THREAD_MULTIPLE)

@@ -196,12 +196,12 @@ int timeline_pair(struct timeline_rank *ranks, int nranks, int64_t first, int64_
     for (int r = 0; r < nranks; r++)
         for (size_t e = 0; e < ranks[r].nevents; e++) {
             struct trace_event *event = &ranks[r].events[e];
-            const struct mark *its = find_send(&sends, r, event);
-            if (!its)
+            const struct mark *send = find_send(&sends, r, event);
+            if (!send)
                 continue;
-            event->iteration = ranks[its->rank].events[its->event].iteration;
-            if (its->time > event->start)
-                event->start = its->time < event->end ? its->time : event->end;
+            event->iteration = ranks[send->rank].events[send->event].iteration;
+            if (send->time > event->start)
+                event->start = send->time < event->end ? send->time : event->end;
         }
     free(sends.mark);
     for (int r = 0; r < nranks; r++) {
@@ -329,10 +329,10 @@ int flows_put(const struct timeline_rank *ranks, int nranks, flow_put_fn *put, v
 
     for (int r = 0; r < nranks && !status; r++)
         for (size_t e = 0; e < ranks[r].nevents; e++) {
-            const struct mark *its = find_send(&sends, r, &ranks[r].events[e]);
-            if (its)
-                put_message(&spans, (struct flow_point){.rank = its->rank, .event = its->event}, r,
-                            e, put, context);
+            const struct mark *send = find_send(&sends, r, &ranks[r].events[e]);
+            if (send)
+                put_message(&spans, (struct flow_point){.rank = send->rank, .event = send->event},
+                            r, e, put, context);
         }
     free(spans.mark);
     free(sends.mark);

@@ -93,7 +93,7 @@ static uint64_t digest_of(const struct strbuf *list)
 
 int agree_alike(MPI_Comm comm, int status, const struct strbuf *list, const char *advice)
 {
-    enum { RANK, ONE, DIGEST, INVERSE, WORDS };
+    enum { RANK, ALL_FAILED, DIGEST, INVERSE, WORDS };
     MPI_Request request;
     int rank = 0;
 
@@ -110,7 +110,7 @@ int agree_alike(MPI_Comm comm, int status, const struct strbuf *list, const char
         MPI_STATUS(watchdog_wait("MPI_Allreduce", &request)))
         return -1;
     if (least[RANK] < INT_MAX)
-        return spread(comm, (int)least[RANK], !least[ONE]);
+        return spread(comm, (int)least[RANK], !least[ALL_FAILED]);
     return least[DIGEST] == ~least[INVERSE] ? 0 : tell_difference(comm, list, advice);
 }
 

@@ -13,10 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-void options_add(struct option_rows *rows, const struct option *more, int n)
+void options_add(struct option_rows *rows, const struct option *added, int n)
 {
     assert(rows->n + n <= OPTIONS_MOST);
-    memcpy(rows->row + rows->n, more, (size_t)n * sizeof *more);
+    memcpy(rows->row + rows->n, added, (size_t)n * sizeof *added);
     rows->n += n;
 }
 

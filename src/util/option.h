@@ -81,7 +81,7 @@ struct option_rows {
     int n;
     bool given[OPTIONS_MOST]; /* set by options_parse_words */
 };
-void options_add(struct option_rows *rows, const struct option *more, int n);
+void options_add(struct option_rows *rows, const struct option *added, int n);
 
 /* Stores the value of `text` in the row's target, for all kinds that have a text. name: the option
  * in messages, "--chunk", "--tune=chunk" or "chunk". Fails with a message. */

@@ -241,12 +241,12 @@ struct units_text units_count(long long count, const char *thing)
 {
     struct units_text out;
     int length = (int)strlen(thing);
-    const char *end = thing + length, *more = "";
+    const char *end = thing + length, *plural = "";
 
     if (count != 1 && length > 2 && !strcmp(end - 2, "is"))
-        length -= 2, more = "es";
+        length -= 2, plural = "es";
     else if (count != 1)
-        more = strchr("hsx", end[-1]) ? "es" : "s";
-    snprintf(out.text, sizeof out.text, "%lld %.*s%s", count, length, thing, more);
+        plural = strchr("hsx", end[-1]) ? "es" : "s";
+    snprintf(out.text, sizeof out.text, "%lld %.*s%s", count, length, thing, plural);
     return out;
 }

@@ -79,11 +79,11 @@ static void send_card(int rank, int tag)
 /* Receives cards of all ranks (on rank 0), or rank 0's answers (elsewhere). */
 static void take_cards(double now)
 {
-    int tag = watchdog.rank == 0 ? TAG_CARD : TAG_ANSWER, there = 1;
+    int tag = watchdog.rank == 0 ? TAG_CARD : TAG_ANSWER, found = 1;
     MPI_Status from;
     char card;
 
-    while (MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &there, &from) == MPI_SUCCESS && there) {
+    while (MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &found, &from) == MPI_SUCCESS && found) {
         if (MPI_Recv(&card, 1, MPI_CHAR, from.MPI_SOURCE, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE) !=
             MPI_SUCCESS)
             return;
@@ -165,7 +165,7 @@ void watchdog_hosts(const struct topology *topology)
 struct wait {
     uint64_t call;
     double since;
-    double told; /* seconds waited when last reported; 0: not reported */
+    double reported; /* seconds waited when last reported; 0: not reported */
 };
 
 static void describe(double seconds, char *text, size_t bytes)
@@ -205,7 +205,8 @@ static double grace(double limit)
 static void judge(const struct watchdog_options *o, struct wait *wait, double now)
 {
     double waited = now - wait->since;
-    double next = wait->told > 0 ? 2 * wait->told : o->silence_seconds + grace(o->silence_seconds);
+    double next =
+        wait->reported > 0 ? 2 * wait->reported : o->silence_seconds + grace(o->silence_seconds);
     char text[1024];
 
     describe(waited, text, sizeof text);
@@ -214,7 +215,7 @@ static void judge(const struct watchdog_options *o, struct wait *wait, double no
     if (o->silence_seconds <= 0 || waited <= next || watchdog.quiet || watchdog.rank >= SPEAKERS)
         return;
     fprintf(stderr, "poseidon %s: %s\n", o->command, text);
-    wait->told = waited;
+    wait->reported = waited;
 }
 
 static void look(struct wait *wait, double now, double lapse)
