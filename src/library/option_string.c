@@ -1,4 +1,4 @@
-/* The words of poseidon_create, which are those of train and of Caffe's solvers. */
+/* Parses the options of poseidon_create, which train and Caffe's solvers have, too. */
 #include "library/library.h"
 
 #include "util/alloc.h"
@@ -13,7 +13,7 @@ static const char *const results[] = {
 
 static int parse_type(const char *option, const char *text, void *target)
 {
-    (void)option; /* rule_kind_from_name names it */
+    (void)option; /* rule_kind_from_name names the option */
     return rule_kind_from_name(text, target);
 }
 
@@ -28,10 +28,10 @@ static int parse_real(const char *option, const char *text, void *target)
                : error_set("%s expects a number of 0 or more, found '%s'", option, text);
 }
 
-/* All there are, into *out. */
+/* Lists all options in *rows, with targets in *out. */
 static void list_words(struct option_rows *rows, struct option_string *out)
 {
-    const struct option own[] = {
+    const struct option added[] = {
         {"trace", OPTION_TEXT, &out->trace, "FILE"},
         {"stall-timeout", OPTION_CALL, &out->exchange.stall_timeout, .parse = units_parse_pause},
         {"result", OPTION_CHOICE, &out->result, .words = results},
@@ -46,10 +46,10 @@ static void list_words(struct option_rows *rows, struct option_string *out)
     };
 
     exchange_add_rows(rows, &out->exchange, "");
-    options_add(rows, own, (int)(sizeof own / sizeof *own));
+    options_add(rows, added, (int)(sizeof added / sizeof *added));
 }
 
-/* The rule's words are the last ones of the struct, and go with result=values. */
+/* Fails for the rule's options, whose targets end the struct, without result=values. */
 static int check_rule(const struct option_rows *rows, const struct option_string *out)
 {
     for (int i = 0; i < rows->n && out->result != RESULT_VALUES; i++) {

@@ -1,5 +1,5 @@
-/* Where tensors lie: in the host's memory or a GPU's, and of what type gradients are. All the rest
- * of the library sees are floats in the memory of an engine.
+/* Memory of tensors, the host's or a GPU's, and types of gradients. The rest of the library sees
+ * floats in an engine's memory.
  *
  * CUDA is no part of libposeidon.so: the engine of a GPU's memory comes from a module beside it. */
 #define _GNU_SOURCE /* dladdr */
@@ -17,8 +17,8 @@
 
 /* ---- the module ---- */
 
-/* Beside the file whose constant `words` is, else where the loader looks. It stays until the
- * process ends, as CUDA's run time does. */
+/* Opens the module beside the file that has the constant `words`, else where the loader looks. The
+ * module stays until the process ends, like CUDA's run time. */
 static void *open_module(void)
 {
     enum { HOW = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE };
@@ -45,12 +45,12 @@ static int open_cuda(const struct device_i **out)
     if (!found)
         return error_set("a tensor on a GPU needs %s, which `configure` with CUDA makes: %s",
                          DEVICE_MODULE, dlerror());
-    memcpy(&entry, &found, sizeof entry); /* ISO C converts no object pointer into a function's */
+    memcpy(&entry, &found, sizeof entry); /* ISO C has no such conversion to a function pointer */
     *out = entry(PACKAGE_VERSION, &errors);
     return *out ? 0 : -1;
 }
 
-/* ---- a tensor is added ---- */
+/* ---- adding a tensor ---- */
 
 static int check_array(const struct poseidon *p, const char *name, const void *array)
 {
@@ -67,7 +67,7 @@ static int check_array(const struct poseidon *p, const char *name, const void *a
                            name, gpu, p->gpu);
 }
 
-/* The first tensor on a GPU. */
+/* Opens the device for the first tensor on a GPU. */
 static int open_device(struct poseidon *p, const struct poseidon_tensor *t)
 {
     const void *array = t->gradient ? t->gradient : t->values;
@@ -169,7 +169,7 @@ int library_move_values(struct poseidon *p, enum device_direction direction)
     struct device_ticket *ticket;
     int status = i->copies->ticket_create(context, &ticket);
 
-    if (!status && i->own_memory) /* whoever made the values may not be ready */
+    if (!status && i->own_memory) /* the values may still be computed */
         status = i->guest->follow(context, NULL);
     for (int t = 0; t < p->nmembers && !status; t++) {
         const struct member *m = &p->members[t];
@@ -219,7 +219,7 @@ void library_give_result(struct poseidon *p, int tensor)
         p->gave = -1;
 }
 
-/* A GPU reads them later, when the program may have others there. */
+/* Sets p->left and p->right for sync; on a GPU, to copies: the program may reuse its arrays. */
 int library_take_factors(struct poseidon *p, int tensor, const float *left, const float *right)
 {
     const struct member *m = &p->members[tensor];
@@ -249,8 +249,8 @@ int library_check_stream(const struct poseidon *p)
                            "call the function without _on");
 }
 
-/* A node's GPUs add up without the hosts, of which one must not run more than an iteration ahead of
- * the others (sync/gather_team.c): its first post comes after all results of the last iteration. */
+/* Waits for all results of the last iteration, before an iteration's first post. A node's GPUs add
+ * up without their hosts, and no host may be more than one iteration ahead (sync/gather_team.c). */
 int library_catch_up(struct poseidon *p)
 {
     const struct node *node = p->exchange.node;

@@ -1,4 +1,4 @@
-/* The functions of include/poseidon.h: whose turn a tensor is, and failures. */
+/* The functions of include/poseidon.h: the order of posts and waits, and failures. */
 #include "library/library.h"
 
 #include "util/agree.h"
@@ -16,7 +16,7 @@
 
 #include "config.h"
 
-#define HIDDEN 0.02 /* of the time: less to wait is not worth a word */
+#define HIDDEN 0.02 /* share of the time; less waiting is not mentioned */
 
 const char *poseidon_version(void)
 {
@@ -30,7 +30,7 @@ const char *poseidon_error(void)
 
 /* ---- failures ---- */
 
-/* Keeps this thread's message: no call succeeds from now on. */
+/* Keeps this thread's message; no call succeeds from now on. */
 static int keep_failure(struct poseidon *p)
 {
     free(p->failure);
@@ -87,9 +87,9 @@ int poseidon_fail(struct poseidon *p, const char *message)
 
 static int check_mpi(void)
 {
-    int there = 0, over = 0, level = MPI_THREAD_SINGLE, size = 0;
+    int begun = 0, over = 0, level = MPI_THREAD_SINGLE, size = 0;
 
-    if (MPI_Initialized(&there) || MPI_Finalized(&over) || !there || over)
+    if (MPI_Initialized(&begun) || MPI_Finalized(&over) || !begun || over)
         return error_set("MPI is not initialised: call MPI_Init_thread before, and MPI_Finalize "
                          "after all else");
     if (MPI_Query_thread(&level) || level != MPI_THREAD_MULTIPLE)
@@ -99,7 +99,7 @@ static int check_mpi(void)
     return size == 1 ? launcher_check(true, NULL) : 0;
 }
 
-/* Whether some of the iteration's tensors were posted, and not all. */
+/* Returns true if some of the iteration's tensors were posted, and not all. */
 static bool is_within(const struct poseidon *p)
 {
     return p->left_to_post < p->nmembers;
@@ -112,12 +112,12 @@ static int say_missing(const struct poseidon *p, const char *what)
                      (long long)atomic_load(&p->iteration));
 }
 
-/* What needs MPI: the traffic ends, and the communicator. Collective. */
+/* Ends all that needs MPI: the traffic, then the communicator. Collective. */
 static int end_all(struct poseidon *p)
 {
     int status = 0;
 
-    if (!p->exchange.sync && (!p->failure || p->untold)) /* where all do the same, nobody minds */
+    if (!p->exchange.sync && (!p->failure || p->untold)) /* no harm if all ranks do so */
         (void)error_agree(p->comm, error_set("%s", p->failure ? p->failure
                                                               : "poseidon_destroy was called "
                                                                 "before poseidon_start"));
@@ -133,8 +133,8 @@ static int end_all(struct poseidon *p)
     return status;
 }
 
-/* MPI_Finalize deletes what is attached to MPI_COMM_SELF before all else: the last moment at which
- * the wire's thread can end. The handle stays, for the calls that the program has yet to make. */
+/* Ends the traffic in MPI_Finalize, which deletes MPI_COMM_SELF's attributes first: the last moment
+ * at which the wire's thread can end. The handle stays, for later calls of the program. */
 static int end_late(MPI_Comm self, int key, void *handle, void *unused)
 {
     struct poseidon *p = handle;
@@ -308,7 +308,7 @@ int poseidon_takes_factors(struct poseidon *p, int tensor)
 
 /* ---- an iteration ---- */
 
-/* Whether the tensor may be posted now. */
+/* Fails if the tensor must not be posted now. */
 static int check_post(struct poseidon *p, int tensor, bool factors)
 {
     const struct member *m;
@@ -362,7 +362,7 @@ static int post(struct poseidon *p, int tensor)
     return 0;
 }
 
-/* A GPU has done what it was asked for. */
+/* Waits until a GPU has done everything that it was asked for. */
 static int finish(struct poseidon *p)
 {
     return p->device.i->finish && p->device.i->finish(p->device.context) ? library_end(p) : 0;
@@ -466,7 +466,7 @@ int poseidon_set_rate(struct poseidon *p, float rate)
     return 0;
 }
 
-/* ---- what it did ---- */
+/* ---- traffic and waiting ---- */
 
 static const char *name_way(const struct poseidon *p, int bucket)
 {

@@ -1,4 +1,4 @@
-/* From what was added to a sync: agreement, nodes, choice, plan, arenas. */
+/* poseidon_start, from tensors to a sync: agreement, nodes, choice of schemes, plan, arenas. */
 #include "library/library.h"
 
 #include "exchange/lost.h"
@@ -101,7 +101,7 @@ static int make_groups(struct poseidon *p)
     return OWN(&p->owner, p->zeros, zeros, "factors");
 }
 
-/* What the exchange warns of; what it only tells has no place here. */
+/* Prints the exchange's warnings, and drops its other messages. */
 static void say(void *context, bool warning, const char *text)
 {
     const struct poseidon *p = context;
@@ -110,7 +110,7 @@ static void say(void *context, bool warning, const char *text)
         warn(NULL, text);
 }
 
-/* What layers take, each rank may have measured: rank 0's counts. */
+/* Returns the layers' compute times. Each rank may have measured its own: rank 0's are used. */
 static int find_work(void *context, struct cost_cluster *cluster, struct layer_times *out)
 {
     const struct poseidon *p = context;
@@ -139,7 +139,7 @@ static int form_nodes(struct poseidon *p)
 
 /* ---- the plan ---- */
 
-/* What each bucket takes, where the network was measured. */
+/* Computes each bucket's cost, if the network was measured. */
 static int price_plan(struct poseidon *p)
 {
     if (!p->exchange.probed)
@@ -149,7 +149,7 @@ static int price_plan(struct poseidon *p)
     return exchange_price(&p->exchange, p->costs);
 }
 
-/* For states: where auto chose, it would not choose the same again. */
+/* Describes the plan for states, if auto chose: auto would not choose the same plan again. */
 static int describe_plan(struct poseidon *p)
 {
     struct strbuf text = {0};
@@ -171,7 +171,7 @@ static int make_plan(struct poseidon *p)
     return error_agree(p->comm, error_status(price_plan(p) || describe_plan(p)));
 }
 
-/* ---- what sync asks ---- */
+/* ---- callbacks of sync ---- */
 
 static void give_factors(void *context, int group, const float **bottom, const float **top_grad)
 {
@@ -201,7 +201,7 @@ static int describe(void *context, int64_t iteration, float scale, float lr_mult
     return 0;
 }
 
-/* ---- what the wire asks, on its thread ---- */
+/* ---- callbacks of the wire, on its thread ---- */
 
 static void give_up(void *context, const char *text)
 {
@@ -259,7 +259,7 @@ int library_write_trace(struct poseidon *p)
     return 0;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole start ---- */
 
 static int open_sync(struct poseidon *p)
 {
@@ -293,7 +293,7 @@ static int open_sync(struct poseidon *p)
     return exchange_open_all(&p->exchange, &model, &update, &options);
 }
 
-/* Which tensors travel as factors, and where a GPU keeps them. */
+/* Finds the tensors that travel as factors, and allocates a GPU's copies. */
 static int find_factors(struct poseidon *p)
 {
     for (int i = 0; i < p->nmembers; i++) {
@@ -319,7 +319,7 @@ int library_prepare_all(struct poseidon *p)
         error_agree(p->comm, library_place_arenas(p)) || make_plan(p) || open_trace(p) ||
         open_sync(p))
         return -1;
-    /* sync has compared it */
+    /* sync has compared the plan */
     agreement_put(&p->about, "the way of its tensors", "%016llx",
                   (unsigned long long)plan_digest(p->exchange.plan, (uint64_t)p->words.result));
     if (error_agree(p->comm, strbuf_status(&p->about)))

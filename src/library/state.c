@@ -1,5 +1,5 @@
-/* What a run that resumes goes on with beside its values, as bytes: a head, floats (one arena after
- * the other, as sync has them), what the run was of as text, its plan as text, and a digest. */
+/* The state that a resumed run needs beside its values, as bytes: a head, floats (arena by arena,
+ * in sync's order), the description of the run and the plan as texts, and a digest. */
 #include "library/library.h"
 
 #include "util/agree.h"
@@ -17,9 +17,9 @@ static const char magic[16] = "poseidon state 2";
 
 struct head {
     char magic[16];
-    uint64_t bytes, floats; /* all bytes, the digest's among them; of these */
-    uint64_t about, plan;   /* bytes of the texts, with their NUL */
-    int64_t iteration;      /* the first one to come */
+    uint64_t bytes, floats; /* number of all bytes, digest included; bytes of the floats */
+    uint64_t about, plan;   /* bytes of the texts, each with its NUL */
+    int64_t iteration;      /* first iteration to come */
     double rate;
 };
 
@@ -60,7 +60,7 @@ size_t poseidon_state_size(struct poseidon *p)
     return library_check(p, true) || p->rank > 0 ? 0 : describe_state(p).bytes;
 }
 
-/* Each arena in turn goes from those who keep it to rank 0, and there to `out`. */
+/* Gathers each arena in turn on rank 0, and there in `out`. */
 static int gather_arenas(struct poseidon *p, char *out)
 {
     size_t bytes = p->elems * sizeof(float), all = count_arenas(p),
@@ -159,7 +159,7 @@ int poseidon_state_set(struct poseidon *p, const void *bytes, size_t count)
     return 0;
 }
 
-/* Whether the state is of these tensors, sent in this way; rank 0. */
+/* Fails if the state is of other tensors or schemes; called on rank 0. */
 static int check_job(const struct poseidon *p)
 {
     const char *here = strbuf_text(&p->about), *there;
@@ -169,7 +169,7 @@ static int check_job(const struct poseidon *p)
 
     memcpy(&head, p->state, sizeof head);
     there = p->state + sizeof head + head.floats;
-    /* "options\t..." comes first, and not every one of them matters */
+    /* compare without the first line "options\t...": not every option matters */
     agreement_difference(there + strcspn(there, "\n"), here + strcspn(here, "\n"), &text);
     status = strbuf_status(&text);
     if (!status && (text.length || head.floats != describe_state(p).floats))

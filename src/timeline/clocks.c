@@ -1,5 +1,5 @@
-/* Cristian's method: rank 0 asks for the time, notes when it asked and when the answer came, and
- * takes the answer to be from the middle. */
+/* Cristian's method: rank 0 asks for a rank's time, notes when it asked and when the answer came,
+ * and takes the answer to be the time in the middle. */
 #include "timeline/clocks.h"
 
 #include "util/agree.h"
@@ -11,15 +11,15 @@ static int ask_clock(MPI_Comm comm, const struct trace *trace, int peer, struct 
 {
     out->error = 1e18;
     for (int i = 0; i < ROUNDS; i++) {
-        int64_t asked = trace_clock(trace), there = 0, answered;
+        int64_t asked = trace_clock(trace), reply = 0, answered;
         if (MPI_STATUS(MPI_Send(&asked, 1, MPI_INT64_T, peer, TAG_CLOCK, comm)) ||
-            MPI_STATUS(MPI_Recv(&there, 1, MPI_INT64_T, peer, TAG_CLOCK, comm, MPI_STATUS_IGNORE)))
+            MPI_STATUS(MPI_Recv(&reply, 1, MPI_INT64_T, peer, TAG_CLOCK, comm, MPI_STATUS_IGNORE)))
             return -1;
         answered = trace_clock(trace);
         double half = (double)(answered - asked) / 2;
         if (half < out->error)
             *out = (struct clock_offset){
-                .at = there, .error = half, .offset = (double)(there - asked) - half};
+                .at = reply, .error = half, .offset = (double)(reply - asked) - half};
     }
     return 0;
 }

@@ -1,7 +1,6 @@
-/* Gathering, pairs, lanes, arrows. A receive is posted long before its data is sent, so its own
- * times say little: with the send's beginning it shows when the data travelled. Messages between
- * two ranks on one tag never overtake each other, so the last such send before the arrival is the
- * one. */
+/* Gathering, pairs, lanes, arrows. A receive is posted long before its data is sent, so only the
+ * send's beginning shows when the data travelled. Messages between two ranks with one tag never
+ * overtake each other: a receive's send is the last such send before the arrival. */
 #include "timeline/merge.h"
 
 #include <assert.h>
@@ -52,7 +51,7 @@ static int copy_events(const struct trace *trace, const struct timeline_about *a
     return 0;
 }
 
-/* Room for the others' events, on rank 0. */
+/* Allocates the other ranks' events on rank 0. */
 static int make_room(struct timeline_rank *ranks, int nranks)
 {
     int status = 0;
@@ -66,7 +65,7 @@ static int make_room(struct timeline_rank *ranks, int nranks)
     return status;
 }
 
-/* The events go to where rank 0 has room for them. */
+/* Sends all events to the arrays that rank 0 has allocated. */
 static int collect_events(MPI_Comm comm, const struct timeline_rank *mine,
                           struct timeline_rank *ranks, int nranks)
 {
@@ -89,7 +88,7 @@ int timeline_gather(MPI_Comm comm, const struct trace *trace, const struct timel
     *out = NULL;
     MPI_Comm_size(comm, &nranks);
     describe_rank(trace, about, &mine);
-    assert(mine.nevents * sizeof *mine.events <= INT_MAX); /* buffers have a size */
+    assert(mine.nevents * sizeof *mine.events <= INT_MAX); /* buffers are limited */
     if (error_agree(comm, copy_events(trace, about, &mine)) ||
         agree_gather(comm, &mine, sizeof mine, "the trace", &all)) {
         free(mine.events);
@@ -107,14 +106,14 @@ int timeline_gather(MPI_Comm comm, const struct trace *trace, const struct timel
 
 /* ---- pairs ---- */
 
-/* Events of all ranks in the order in which they are looked for: sends by ranks and tag, spans by
- * rank, kind and layer; then by time. */
+/* Events of all ranks, sorted for search: sends by rank, peer and tag; spans by rank, kind and
+ * layer; then by time. */
 struct marks {
     const struct timeline_rank *ranks;
     struct mark {
         int rank, second, third;
-        int64_t time; /* of a send's beginning, of a span's end */
-        size_t event; /* of that rank */
+        int64_t time; /* beginning of a send, end of a span */
+        size_t event; /* index in that rank's events */
     } * mark;         /* owned */
     size_t n;
 };
@@ -132,7 +131,7 @@ static int compare_marks(const void *a, const void *b)
     return (x->time > y->time) - (x->time < y->time);
 }
 
-/* sends: those alone. Fails for want of memory; free(out->mark) in any case. */
+/* Lists all events, or sends alone. Fails if out of memory; the caller always frees out->mark. */
 static int list_marks(const struct timeline_rank *ranks, int nranks, bool sends, struct marks *out)
 {
     size_t count = 0;
@@ -154,7 +153,7 @@ static int list_marks(const struct timeline_rank *ranks, int nranks, bool sends,
     return 0;
 }
 
-/* The last of the key's sort that is not later than the key, or the first that is; NULL: none. */
+/* Returns the key's last mark up to the key (before), or the first after the key, or NULL. */
 static const struct mark *find_mark(const struct marks *marks, bool before, struct mark key)
 {
     size_t low = 0, high = marks->n;
@@ -174,8 +173,8 @@ static const struct mark *find_mark(const struct marks *marks, bool before, stru
     return compare_marks(found, &key) == 0 ? found : NULL;
 }
 
-/* The send of that event of the rank's: the last of its pair and tag that began before the arrival.
- * NULL: it was not recorded, or the event is no receive. */
+/* Returns the send of a rank's receive: the last send with the same ranks and tag that began before
+ * the arrival. NULL: the send was not recorded, or the event is no receive. */
 static const struct mark *find_send(const struct marks *sends, int rank,
                                     const struct trace_event *receive)
 {
@@ -197,12 +196,12 @@ int timeline_pair(struct timeline_rank *ranks, int nranks, int64_t first, int64_
     for (int r = 0; r < nranks; r++)
         for (size_t e = 0; e < ranks[r].nevents; e++) {
             struct trace_event *event = &ranks[r].events[e];
-            const struct mark *its = find_send(&sends, r, event);
-            if (!its)
+            const struct mark *send = find_send(&sends, r, event);
+            if (!send)
                 continue;
-            event->iteration = ranks[its->rank].events[its->event].iteration;
-            if (its->time > event->start)
-                event->start = its->time < event->end ? its->time : event->end;
+            event->iteration = ranks[send->rank].events[send->event].iteration;
+            if (send->time > event->start)
+                event->start = send->time < event->end ? send->time : event->end;
         }
     free(sends.mark);
     for (int r = 0; r < nranks; r++) {
@@ -228,7 +227,7 @@ static int event_compare(const void *a, const void *b)
 
 int timeline_lay_out(struct timeline_rank *rank)
 {
-    int64_t *busy[TRACE_KINDS] = {NULL}; /* per lane: until when */
+    int64_t *busy[TRACE_KINDS] = {NULL}; /* per lane: end of its last event */
     int status = -1;
 
     qsort(rank->events, rank->nevents, sizeof *rank->events, event_compare);
@@ -256,12 +255,12 @@ done:
     return status;
 }
 
-/* ---- arrows: from messages to what made and what wanted them, by layer and time alone, since
- * events name no causes. What made a message is the last span of its kind that ended before the
- * message left; what wants it, the first that ends after it came ---- */
+/* ---- arrows between messages and the spans that made or used them, found by layer and time, since
+ * events name no causes. The maker is the last span of its kind that ended before the message left;
+ * the user is the first span that ends after it came ---- */
 
-/* The rank's last event of that kind and layer that ends by `time` (before), or the first one that
- * ends after it; false: there is none. */
+/* Finds the rank's last event of a kind and layer that ends by `time` (before), or the first that
+ * ends later. Returns false if there is none. */
 static bool find_span(const struct marks *x, bool before, int rank, enum trace_kind kind, int layer,
                       int64_t time, size_t *event)
 {
@@ -274,10 +273,10 @@ static bool find_span(const struct marks *x, bool before, int rank, enum trace_k
 
 bool flow_is_back(const struct trace_event *transfer)
 {
-    return transfer->tag & 1; /* as src/sync makes tags */
+    return transfer->tag & 1; /* src/sync gives messages of the way back odd tags */
 }
 
-/* What the message left behind; false: nothing that was recorded. */
+/* Finds the span that made a message; returns false if none was recorded. */
 static bool find_maker(const struct marks *x, int rank, const struct trace_event *send,
                        struct flow_point *out)
 {
@@ -288,7 +287,7 @@ static bool find_maker(const struct marks *x, int rank, const struct trace_event
     return find_span(x, true, rank, TRACE_BACKWARD, send->layer, send->posted, &out->event);
 }
 
-/* What the message was for. A forward pass is looked for where nobody had to wait. */
+/* Finds the span that used a message: for parameters a wait, or the forward pass without a wait. */
 static bool find_user(const struct marks *x, int rank, const struct trace_event *receive,
                       struct flow_point *out)
 {
@@ -305,7 +304,7 @@ static bool find_user(const struct marks *x, int rank, const struct trace_event 
     return waits || passes;
 }
 
-/* sent: where the message left. */
+/* Puts the arrow of one message. sent: the message's send. */
 static void put_message(const struct marks *x, struct flow_point sent, int rank, size_t receive,
                         flow_put_fn *put, void *context)
 {
@@ -330,10 +329,10 @@ int flows_put(const struct timeline_rank *ranks, int nranks, flow_put_fn *put, v
 
     for (int r = 0; r < nranks && !status; r++)
         for (size_t e = 0; e < ranks[r].nevents; e++) {
-            const struct mark *its = find_send(&sends, r, &ranks[r].events[e]);
-            if (its)
-                put_message(&spans, (struct flow_point){.rank = its->rank, .event = its->event}, r,
-                            e, put, context);
+            const struct mark *send = find_send(&sends, r, &ranks[r].events[e]);
+            if (send)
+                put_message(&spans, (struct flow_point){.rank = send->rank, .event = send->event},
+                            r, e, put, context);
         }
     free(spans.mark);
     free(sends.mark);

@@ -1,4 +1,4 @@
-/* The file. Times are microseconds with three digits, which is every nanosecond exactly, so that
+/* Writes the trace file. Times are microseconds with three digits, which keep every nanosecond:
  * spans that touch in memory touch in the file. */
 #include "timeline/merge.h"
 
@@ -11,20 +11,20 @@
 #include "util/json.h"
 #include "util/strbuf.h"
 
-/* Threads of the file; lanes of reads and transfers of kind k begin at LANES * (k + 1). */
+/* Thread ids in the file; lanes of reads and transfers of kind k begin at LANES * (k + 1). */
 enum { TID_COMPUTE, TID_INPUT, TID_PROGRESS, LANES = 10000 };
 
 struct timeline_writer {
     struct file_writer to;
-    struct strbuf text; /* not yet in it. Owned */
+    struct strbuf text; /* text that is not in the file yet. Owned */
     const struct timeline_about *about;
-    int64_t base; /* time 0 */
+    int64_t base; /* time 0 of the file, ns */
     bool comma;
     uint64_t events;
 };
 
-/* What spans are called; chrome://tracing's names of colours: Perfetto makes its own from the
- * spans' names. */
+/* Names of spans, and of their colours in chrome://tracing; Perfetto derives colours from the
+ * names. */
 static const struct {
     const char *name, *color;
 } kinds[TRACE_KINDS] = {[TRACE_ITERATION] = {"iteration", "grey"},
@@ -41,8 +41,8 @@ static const struct {
                         [TRACE_RECEIVE] = {"receive", "rail_response"},
                         [TRACE_EXCHANGE] = {"exchange", "rail_idle"}};
 
-/* What the passes do belongs to a layer, what synchronisation does to a bucket of layers, which is
- * named by its first. */
+/* Returns the layer of a pass, or the bucket of layers of any other event; a bucket has the name of
+ * its first layer. */
 static const char *name_of_event(const struct timeline_writer *w, const struct trace_event *event)
 {
     const struct plan *plan = w->about->plan;
@@ -74,7 +74,7 @@ static void put_comma(struct timeline_writer *w)
     w->comma = true;
 }
 
-/* what: a process, its number pid, or one of its threads, tid. */
+/* Names and numbers process pid or its thread tid. what: "process" or "thread". */
 static void put_meta(struct timeline_writer *w, const char *what, int pid, int tid, int number,
                      const char *name)
 {
@@ -124,7 +124,7 @@ static const struct scheme *scheme_of(const struct timeline_writer *w,
                                       : scheme_at(w->about->plan->options.registry, event->scheme);
 }
 
-/* What a transfer carries; "" of others. */
+/* Returns the words for a transfer's data; "" for other events. */
 static const char *cargo_of(const struct timeline_writer *w, const struct trace_event *event)
 {
     const struct scheme *scheme = scheme_of(w, event);
@@ -141,7 +141,7 @@ static void put_event(struct timeline_writer *w, int pid, const struct trace_eve
     enum trace_kind kind = (enum trace_kind)event->kind;
     const char *what = kinds[kind].name;
     const char *layer = name_of_event(w, event);
-    char title[1100]; /* a layer's name is shorter by far */
+    char title[1100]; /* longer by far than a layer's name */
 
     put_comma(w);
     if (kind == TRACE_ITERATION)
@@ -177,7 +177,7 @@ struct flow_writer {
     uint64_t id;
 };
 
-/* An arrow hangs on the span that is open at its time, so it keeps within the span. */
+/* Writes an arrow. A point attaches to the span open at its time, so its time lies in the span. */
 static void put_flow(void *context, bool back, const struct flow_point *points, int n)
 {
     struct flow_writer *f = context;
@@ -263,7 +263,7 @@ int timeline_write(MPI_Comm comm, struct trace *trace, struct timeline_about *ab
     int rank, nranks, status;
 
     *out = (struct timeline_written){.events = 0};
-    trace_stop(trace); /* some threads go on */
+    trace_stop(trace); /* some threads still run */
     if (error_agree(comm, clock_compare(comm, trace, &about->after)))
         return -1;
     MPI_Comm_rank(comm, &rank);

@@ -1,5 +1,5 @@
-/* The recorder's set-up. Buffers are written once, so that no page of them is new to the system
- * when training runs. */
+/* Sets up the recorder. Buffers are written once beforehand, so that the system need not map their
+ * pages while training runs. */
 #include "trace/trace.h"
 
 #include "util/error.h"
@@ -57,7 +57,7 @@ void trace_stop(struct trace *trace)
     pthread_mutex_unlock(&trace->shared);
 }
 
-/* A number without a sign at *text, which moves behind it. */
+/* Parses a number without a sign at *text, and moves *text behind the number. */
 static bool take_number(const char **text, int64_t *out)
 {
     char *end;

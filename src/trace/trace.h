@@ -1,9 +1,9 @@
-/* The recorder: what a rank did when, kept in memory until training is over.
+/* The recorder: each rank's activities and their times, kept in memory until training is over.
  *
- * Each thread that records has its own buffer, made and touched beforehand: recording an event
- * reads the clock and writes 56 bytes; it locks, allocates and asks the system nothing. A full
- * buffer drops what comes and counts it. Where nothing is to be traced, the recorder is a NULL
- * pointer and every function here is one branch. */
+ * Each thread that records has its own buffer, allocated and touched beforehand. Recording an event
+ * reads the clock and writes 56 bytes, without a lock, an allocation or a system call. A full
+ * buffer drops events and counts the drops. Without a trace the recorder is a NULL pointer, and
+ * every function here is one branch. */
 #ifndef POSEIDON_TRACE_TRACE_H
 #define POSEIDON_TRACE_TRACE_H
 
@@ -16,39 +16,38 @@
 #include <stdint.h>
 
 enum trace_kind {
-    TRACE_ITERATION, /* passes and what they wait for */
+    TRACE_ITERATION, /* an iteration: passes, and waiting for their data */
     TRACE_FORWARD,
     TRACE_BACKWARD,
-    TRACE_UPDATE, /* the solver's rule, with the rebuilding of a gradient from factors */
+    TRACE_UPDATE, /* applying the solver's rule, and rebuilding a gradient from factors */
     TRACE_WAIT,   /* the compute thread waits for the network */
-    TRACE_COPY,   /* what must outlive the pass is copied out: sufficient factors */
-    TRACE_SUM,    /* the gradients of a node's ranks are added up */
+    TRACE_COPY,   /* copying data that must outlive the pass: sufficient factors */
+    TRACE_SUM,    /* adding up the gradients of a node's ranks */
     TRACE_PAUSE,  /* tests and snapshots */
-    TRACE_INPUT,  /* a data layer's forward: waits for the batch and takes it over */
-    TRACE_READ, /* feeders: a batch is read and transformed, by one thread or several. From here on
-                   spans of one kind may overlap */
-    TRACE_SEND, /* from here on: transfers, from the posting to the completion of the request */
+    TRACE_INPUT,  /* a data layer's forward: waiting for the batch and taking it over */
+    TRACE_READ,   /* feeders: reading and transforming a batch, by one thread or several. Spans of
+                     this kind and of each later kind may overlap */
+    TRACE_SEND,   /* a transfer, like the later kinds: from posting to completion of the request */
     TRACE_RECEIVE,
-    TRACE_EXCHANGE, /* a collective: bytes sent, and as many received */
+    TRACE_EXCHANGE, /* a collective, which receives as many bytes as are sent */
     TRACE_KINDS
 };
 
-/* Who records. One writer each; TRACE_OTHERS is for threads that come and go, through
+/* Threads that record, one buffer each. TRACE_OTHERS is for threads that come and go, through
  * trace_span_shared. */
 enum trace_thread { TRACE_COMPUTE, TRACE_PROGRESS, TRACE_OTHERS, TRACE_THREADS };
 
 struct trace_event {
-    int64_t start, end; /* ns of the rank's clock */
-    int64_t
-        posted;     /* sends: when they were queued, start is when they left; 0: at once. Receives,
-                       once paired: when they were posted, start is when their data began to travel */
-    uint64_t bytes; /* transfers: in one direction */
+    int64_t start, end; /* ns of the rank's clock. A send starts when its data leaves, and so does a
+                           receive once it is paired */
+    int64_t posted;     /* time that a send was queued (0: at once) or a paired receive posted */
+    uint64_t bytes;     /* bytes of a transfer in one direction */
     int32_t iteration;
-    int32_t layer;  /* index in the net; -1: none */
-    int32_t peer;   /* transfers: world rank, -1: all */
-    int32_t tag;    /* transfers: the message's; pairs a receive with its send */
+    int32_t layer;  /* index of the layer in the net; -1: none */
+    int32_t peer;   /* world rank at the other end of a transfer; -1: all */
+    int32_t tag;    /* the message's tag, which pairs a receive with its send */
     uint8_t kind;   /* enum trace_kind */
-    uint8_t scheme; /* transfers: its number in the registry; UINT8_MAX: none */
+    uint8_t scheme; /* number of a transfer's scheme in the registry; UINT8_MAX: none */
     uint8_t thread; /* enum trace_thread */
 };
 
@@ -61,7 +60,7 @@ struct trace_buffer {
 struct trace_options {
     int64_t first, last; /* iterations to keep, inclusive */
     size_t capacity;     /* events per thread; 0: TRACE_DEFAULT_CAPACITY */
-    int64_t clock_shift; /* ns added to every reading of the clock: only tests want it */
+    int64_t clock_shift; /* ns added to every reading of the clock, for tests */
 };
 
 enum { TRACE_DEFAULT_CAPACITY = 1 << 17 };
@@ -69,17 +68,17 @@ enum { TRACE_MARGIN = 2 }; /* iterations recorded around those to keep */
 
 struct trace {
     struct trace_options options;
-    _Atomic int32_t iteration; /* running on the compute thread */
-    _Atomic bool on;           /* it is to be kept */
+    _Atomic int32_t iteration; /* iteration that the compute thread runs */
+    _Atomic bool on;           /* the iteration is recorded */
     struct trace_buffer buffer[TRACE_THREADS];
-    pthread_mutex_t shared; /* guards TRACE_OTHERS */
+    pthread_mutex_t shared; /* guards the buffer of TRACE_OTHERS */
 };
 
-/* Keeps iterations options->first to last. Not collective. */
+/* Creates a recorder of iterations options->first to last. Not collective. */
 int trace_create(const struct trace_options *options, struct trace **out);
 void trace_destroy(struct trace *trace);
 
-/* "5-20", "7" (that one), "5-" (from there on). */
+/* Parses "5-20", "7" (iteration 7 alone) or "5-" (from iteration 5 on). */
 int trace_parse_iterations(const char *text, int64_t *first, int64_t *last);
 
 static inline int64_t trace_clock(const struct trace *trace)
@@ -87,16 +86,16 @@ static inline int64_t trace_clock(const struct trace *trace)
     return clock_ns() + trace->options.clock_shift;
 }
 
-/* The start of what may become an event; 0 where nothing is traced. */
+/* Returns the start of what may become an event; 0 if nothing is traced. */
 static inline int64_t trace_begin(const struct trace *trace)
 {
     return trace ? trace_clock(trace) : 0;
 }
 
-/* An iteration begins on this rank. Others may be ahead or behind, and an iteration's transfers end
- * in the next one, so recording begins before `first` and ends after `last`; what is outside is
- * left out when the trace is written. Before traffic starts it is called for the first iteration to
- * come. */
+/* Begins an iteration on this rank. Other ranks may be ahead or behind, and an iteration's
+ * transfers end in the next iteration. So recording begins before `first` and ends after `last`;
+ * writing the trace leaves out events of other iterations. To be called before traffic starts, for
+ * the first iteration. */
 static inline void trace_iteration(struct trace *trace, int64_t iteration)
 {
     if (!trace)
@@ -113,7 +112,7 @@ static inline int32_t trace_current(const struct trace *trace)
     return atomic_load_explicit(&trace->iteration, memory_order_relaxed);
 }
 
-/* Keeps an event that ends now. */
+/* Records an event that ends now. */
 static inline void trace_keep(struct trace *trace, enum trace_thread thread,
                               struct trace_event event)
 {
@@ -130,7 +129,7 @@ static inline void trace_keep(struct trace *trace, enum trace_thread thread,
     buffer->events[buffer->used++] = event;
 }
 
-/* What the thread did since `start`; layer -1: none. Nothing where trace is NULL. */
+/* Records the thread's work since `start`; layer -1: none. Does nothing if trace is NULL. */
 static inline void trace_span(struct trace *trace, enum trace_thread thread, enum trace_kind kind,
                               int layer, int64_t start)
 {
@@ -143,10 +142,10 @@ static inline void trace_span(struct trace *trace, enum trace_thread thread, enu
                                         .iteration = trace_current(trace)});
 }
 
-/* The same for threads without a buffer of their own; takes a lock. */
+/* Records like trace_span, for threads without a buffer of their own; takes a lock. */
 void trace_span_shared(struct trace *trace, enum trace_kind kind, int layer, int64_t start);
 
-/* Nothing is recorded any more, whatever threads go on: the buffers may be read. */
+/* Ends recording, even if threads go on working, so that the buffers may be read. */
 void trace_stop(struct trace *trace);
 
 #endif

@@ -1,5 +1,5 @@
-/* Failing together: the lowest failing rank's message becomes everybody's. A comparison is no more
- * than that while nothing differs: digests travel with the status. */
+/* Collective failure: the lowest failing rank's message becomes every rank's message. The trick:
+ * digests of compared lists travel with the status, so equal lists cost no extra call. */
 #include "util/agree.h"
 
 #include "util/agreement.h"
@@ -26,7 +26,7 @@ int error_mpi(int code, const char *call)
     return error_set("%s: %s", call, text);
 }
 
-/* In pieces: MPI counts are ints, and some transports dislike giants. */
+/* Broadcasts in pieces: MPI counts are ints, and some transports fail on very large messages. */
 static int broadcast(MPI_Comm comm, int root, void *bytes, size_t count)
 {
     enum { PIECE = 1 << 26 };
@@ -40,7 +40,7 @@ static int broadcast(MPI_Comm comm, int root, void *bytes, size_t count)
     return 0;
 }
 
-/* The failing rank's message for everybody; `alone`: its name belongs to it. */
+/* Sets the failing rank's message on all ranks. alone: prefixes the rank and its host. */
 static int spread(MPI_Comm comm, int failing, bool alone)
 {
     char message[MESSAGE_BYTES] = "";
@@ -62,7 +62,7 @@ static int spread(MPI_Comm comm, int failing, bool alone)
     return error_set("%s", message);
 }
 
-/* The lists differ. */
+/* Gathers the lists and sets the message that names their first difference. */
 static int tell_difference(MPI_Comm comm, const struct strbuf *list, const char *advice)
 {
     void *lists;
@@ -93,15 +93,15 @@ static uint64_t digest_of(const struct strbuf *list)
 
 int agree_alike(MPI_Comm comm, int status, const struct strbuf *list, const char *advice)
 {
-    enum { RANK, ONE, DIGEST, INVERSE, WORDS };
+    enum { RANK, ALL_FAILED, DIGEST, INVERSE, WORDS };
     MPI_Request request;
     int rank = 0;
 
     MPI_Comm_rank(comm, &rank);
     if (list && strbuf_status(list))
         status = -1;
-    /* the least of all ranks' words: the least failing rank; 0 if even one rank did not fail; and
-     * the least and, inverted, the largest digest */
+    /* Each word becomes its minimum over all ranks: the lowest failing rank; 0 if any rank
+     * succeeded; the lowest digest; the inverse of the highest digest. */
     uint64_t mine[WORDS] = {status ? (uint64_t)rank : INT_MAX, status ? 1 : 0,
                             list ? digest_of(list) : 0};
     uint64_t least[WORDS] = {INT_MAX};
@@ -110,7 +110,7 @@ int agree_alike(MPI_Comm comm, int status, const struct strbuf *list, const char
         MPI_STATUS(watchdog_wait("MPI_Allreduce", &request)))
         return -1;
     if (least[RANK] < INT_MAX)
-        return spread(comm, (int)least[RANK], !least[ONE]);
+        return spread(comm, (int)least[RANK], !least[ALL_FAILED]);
     return least[DIGEST] == ~least[INVERSE] ? 0 : tell_difference(comm, list, advice);
 }
 
@@ -131,7 +131,7 @@ int agree_share(MPI_Comm comm, void *bytes, size_t count)
 
 int agree_share_text(MPI_Comm comm, char **text)
 {
-    uint64_t bytes; /* its end included; 0: there is none */
+    uint64_t bytes; /* length of *text with its NUL; 0 if rank 0's text is NULL */
     int rank = 0;
 
     MPI_Comm_rank(comm, &rank);

@@ -1,4 +1,4 @@
-/* Lists of lines, and where two of them depart. */
+/* Lists of lines, and the search for the first line in which two lists differ. */
 #include "util/agreement.h"
 
 #include "util/alloc.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUE_BYTES = 128 }; /* of a message's value: longer ones lose their middle */
+enum { VALUE_BYTES = 128 }; /* bytes of a value in a message; a longer value loses its middle */
 
 /* ---- the list ---- */
 
@@ -32,7 +32,7 @@ void agreement_put(struct strbuf *list, const char *name, const char *format, ..
 
 /* ---- the comparison ---- */
 
-/* The value of a name, which a line or the end follows, among `lines`; NULL: there is none. */
+/* Returns the value of `name` in `lines`, or NULL. A tab, a newline or a NUL ends `name`. */
 static const char *find_value(const char *lines, const char *name)
 {
     size_t length = strcspn(name, "\t\n");
@@ -46,9 +46,9 @@ static const char *find_value(const char *lines, const char *name)
     return NULL;
 }
 
-/* In how many bytes the lists are the same before the first line that differs, and that line of one
- * of them: one that `other` lacks; else one that `root` lacks, or another value of the same name.
- * SIZE_MAX: none differs. */
+/* Returns the length of the lines that both lists begin with, or SIZE_MAX if the lists are equal.
+ * Sets *line to the next line of `root` if `other` lacks its name, else to the next line of
+ * `other`. */
 static size_t find_difference(const char *root, const char *other, const char **line)
 {
     size_t begin = 0, at = 0;
@@ -62,7 +62,7 @@ static size_t find_difference(const char *root, const char *other, const char **
     return begin;
 }
 
-/* A name's value among the lines; a long one without its middle. */
+/* Copies the value of `name`, a long value without its middle, or "not set". */
 static void copy_value(const char *lines, const char *name, char out[VALUE_BYTES])
 {
     enum { HALF = VALUE_BYTES / 2 - 6 };
@@ -105,7 +105,7 @@ int agreement_describe(const char *lists, size_t room, int nranks, const char *a
         least = begin < least ? begin : least;
     }
     assert(least < SIZE_MAX);
-    /* up to there all lists are the same */
+    /* before offset `least` all lists are equal */
     for (int r = 0; r < nranks; r++)
         copy_value(lists + (size_t)r * room + least, first, values[r]);
     for (int r = 0; r < nranks; r++) {

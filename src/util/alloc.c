@@ -1,5 +1,4 @@
-/* calloc and realloc with a message. How much an array has room for follows from how much it holds.
- */
+/* calloc and realloc that set a message. The trick: an array's capacity follows from its count. */
 #include "util/alloc.h"
 
 #include <stdint.h>
@@ -23,7 +22,7 @@ int alloc_grow(void *array, size_t count, size_t size, const char *what)
 
     if (count && (count < FIRST || (count & (count - 1))))
         return 0;
-    memcpy(&memory, array, sizeof memory); /* whatever it points to, the pointer has this form */
+    memcpy(&memory, array, sizeof memory); /* all object pointers have the same representation */
     memory = room <= SIZE_MAX / 2 / size ? realloc(memory, room * size) : NULL;
     if (!memory)
         return error_memory((unsigned long long)room * size, what);

@@ -1,5 +1,5 @@
-/* An object of its own: it alone is compiled anew when the commit changes, and a test links the
- * program with another one. */
+/* Facts of this build, in an object of their own: only this object is recompiled when the commit
+ * changes, and a test can link the program with another one. */
 #include "util/build_info.h"
 
 #include "util/build_values.h"

@@ -1,4 +1,4 @@
-/* Finding a word, and listing the words where it is not among them. */
+/* Looks up a word in a list; the message for an unknown word lists all words. */
 #include "util/choice.h"
 
 #include "util/error.h"

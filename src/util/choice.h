@@ -1,20 +1,20 @@
-/* Words for the members of an enumeration, as options take them: an array with the word of member i
- * at place i, and NULL behind the last one. Not collective. */
+/* Option words for the members of an enumeration. An array has the word of member i at index i, and
+ * ends with NULL. Not collective. */
 #ifndef POSEIDON_UTIL_CHOICE_H
 #define POSEIDON_UTIL_CHOICE_H
 
 #include <stddef.h>
 
-/* The place of `text` among the words; -1: it is none of them. */
+/* Returns the index of `text` among the words, or -1. */
 int choice_find(const char *const *words, const char *text);
 
-/* "auto, on or off". Returns buffer; what does not fit is cut. */
+/* Writes "auto, on or off" to `buffer`, cut at `size` bytes. Returns buffer. */
 const char *choice_list(const char *const *words, char *buffer, size_t size);
 
-/* Puts the place of `text` into *out, or fails: "--direct=x: expected auto, on or off". */
+/* Sets *out to the index of `text`, or fails: "--direct=x: expected auto, on or off". */
 int choice_parse(const char *option, const char *text, const char *const *words, int *out);
 
-/* The same where capitals do not count. */
+/* Does what choice_parse does, ignoring case. */
 int choice_parse_caseless(const char *option, const char *text, const char *const *words, int *out);
 
 #endif

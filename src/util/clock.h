@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Nanoseconds since some fixed moment of this machine's uptime; not comparable between nodes. */
+/* Returns nanoseconds since a fixed moment of the uptime; not comparable between nodes. */
 static inline int64_t clock_ns(void)
 {
     struct timespec now;
@@ -14,7 +14,7 @@ static inline int64_t clock_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* The same in seconds. */
+/* Returns clock_ns() in seconds. */
 static inline double clock_seconds(void)
 {
     return 1e-9 * (double)clock_ns();

@@ -15,19 +15,19 @@ int error_set(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Puts "CONTEXT: " in front of the message that is set; returns -1. */
 int error_context(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The message of this thread; "" when none was set. Valid until the next call that changes it. */
+/* Returns this thread's message, "" if none was set; valid until the message changes. */
 const char *error_text(void);
 
 void error_clear(void);
 
-/* The status of several that return one each, of which the first to fail ends the row: `return
- * error_status(open(a) || open(b));`. */
+/* Returns -1 if `failed`, else 0: the status of a row of calls that ends at the first failure,
+ * `return error_status(open(a) || open(b));`. */
 static inline int error_status(bool failed)
 {
     return failed ? -1 : 0;
 }
 
-/* Memory that cannot be had: sets "out of memory: N bytes for WHAT" and returns -1. */
+/* Sets the message "out of memory: N bytes for WHAT" and returns -1. */
 int error_memory(unsigned long long bytes, const char *what);
 
 #endif

@@ -1,4 +1,4 @@
-/* Files read whole, and files that appear whole or not at all. */
+/* Reads whole files, and writes files that appear whole or not at all. */
 #define _GNU_SOURCE
 #include "util/file.h"
 
@@ -24,13 +24,13 @@ char *file_temp_name(const char *path)
 
 enum { WRITER_BYTES = 1 << 16 };
 
-/* Network file systems that are mounted so let signals interrupt this. */
+/* Opens a file, again after a signal: some network file systems let signals interrupt open. */
 static int open_again(const char *path, int flags)
 {
     return (int)TEMP_FAILURE_RETRY(open(path, flags, 0666));
 }
 
-/* flags and what: of a folder "the folder ", else nothing. */
+/* Forces a file to the disk; for a folder, flags is O_DIRECTORY and what is "the folder ". */
 static int sync_path(const char *path, int flags, const char *what)
 {
     int fd = open_again(path, O_RDONLY | O_CLOEXEC | flags), status = 0;
@@ -43,8 +43,8 @@ static int sync_path(const char *path, int flags, const char *what)
     return status;
 }
 
-/* The entry of a renamed file is safe only once its folder is. File systems that cannot sync a
- * folder (EINVAL on some network ones) give no better guarantee, so that is no failure. */
+/* Forces the folder of `path` to the disk, which makes a renamed file's entry safe. A file system
+ * that cannot sync folders (EINVAL on some network file systems) is no failure. */
 static int sync_folder_of(const char *path)
 {
     char *folder = path_folder(path);
@@ -131,7 +131,7 @@ void file_writer_put(struct file_writer *writer, const void *data, size_t length
     writer->used += length;
 }
 
-/* A close that was interrupted has closed. */
+/* Closes a written file. An interrupted close has closed the descriptor. */
 static int close_written(int fd)
 {
     return close(fd) == 0 || errno == EINTR ? 0 : -1;
@@ -286,7 +286,7 @@ int file_link(const char *from, const char *path)
         return -1;
     unlink(temp);
     status = link(from, temp) ? file_copy(from, path) : file_commit(temp, path);
-    unlink(temp); /* rename leaves it where both are names of one file already */
+    unlink(temp); /* if both names are one file already, rename leaves `temp` */
     free(temp);
     return status;
 }

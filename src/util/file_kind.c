@@ -1,4 +1,4 @@
-/* Magic numbers; and of zip archives, pickles and the like a little more. */
+/* Recognises files by magic numbers; zip archives, pickles and a few more by a closer look. */
 #include "util/file_kind.h"
 
 #include "util/error.h"
@@ -63,7 +63,7 @@ static const struct magic {
      6},
 };
 
-/* Of a zip archive: the name of its first file follows. */
+/* Returns the kind of a zip archive, whose first file's name begins at byte 30. */
 static const char *zip_kind(const char *head)
 {
     if (strstr(head + 30, ".npy"))
@@ -75,8 +75,8 @@ static const char *zip_kind(const char *head)
                : "a zip archive: unpack it with unzip";
 }
 
-/* NetDef: a name, then operators of inputs (1), outputs (2), a name (3), a type (4) and arguments
- * (5), all of them texts or messages. Field 5 of Caffe's old layers is a number. */
+/* Returns true for Caffe2's NetDef: a name, then operators of inputs (1), outputs (2), a name (3),
+ * a type (4) and arguments (5), all texts or messages. Field 5 of old Caffe layers is a number. */
 static bool is_caffe2(const unsigned char *head, size_t n)
 {
     size_t at = head[0] == 0x0a ? 2 + (size_t)head[1] : 0;

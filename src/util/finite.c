@@ -1,5 +1,5 @@
-/* Numbers that are none. The one trick: without its sign, a float that is not finite is, as a whole
- * number, at least infinity's; the largest of many is found in vectors. */
+/* Finds NaN and infinite values. The trick: read as an integer and without its sign, a float that
+ * is not finite is at least infinity; vector instructions find the largest of a block. */
 #include "util/finite.h"
 
 #include "util/error.h"

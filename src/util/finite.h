@@ -1,15 +1,15 @@
-/* NaN and infinite values among many floats. By blocks that the compiler makes vectors of; only a
- * block that has such values is looked at one by one. */
+/* NaN and infinite values among many floats. Vector instructions check whole blocks; only a block
+ * that has such values is searched one by one. */
 #ifndef POSEIDON_UTIL_FINITE_H
 #define POSEIDON_UTIL_FINITE_H
 
 #include <stddef.h>
 
-/* How many finite ones the values begin with; `count`: all are. */
+/* Returns how many values precede the first that is not finite; `count` if all are finite. */
 size_t finite_begin(const float *values, size_t count);
 
-/* Copies the values, and looks at them on the way; `to` NULL: looks only. Fails, and the copy is
- * not whole, where some are not finite: says how many, and which is the first. */
+/* Copies the values and checks them on the way; if `to` is NULL, checks only. Fails if some are not
+ * finite, with a message that says how many and which is the first; the copy is then incomplete. */
 int finite_copy(float *to, const float *values, size_t count);
 
 #endif

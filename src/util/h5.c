@@ -1,5 +1,5 @@
-/* HDF5 helpers. The one trick: HDF5's innermost error entry is the only one that says something, so
- * messages quote that one and leave the twenty above it out. */
+/* HDF5 helpers. The trick: only HDF5's innermost error entry says something useful, so messages
+ * quote that entry and leave out the twenty above. */
 #include "util/h5.h"
 
 #include "util/alloc.h"
@@ -18,15 +18,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The library's state is the process's, so its lock has to be too. */
+/* HDF5's state is global to the process, and so is this lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 #define CACHE_DEFAULT_BYTES ((size_t)1 << 20)
 #define CACHE_MAX_BYTES     ((size_t)256 << 20)
-#define TEXTS_MAX_BYTES     ((size_t)1 << 24) /* of one attribute or data set */
+#define TEXTS_MAX_BYTES     ((size_t)1 << 24) /* limit for one attribute or data set */
 
-/* A file that could not be closed (a full disk) stays in the library's tables, and its clean-up at
- * exit then crashes. Everything is closed by hand anyway. */
+/* Turns off HDF5's clean-up at exit, which crashes if a file could not be closed (a full disk). The
+ * program closes everything by hand. */
 static void library_prepare(void)
 {
     H5dont_atexit();
@@ -60,8 +60,7 @@ static herr_t reason_visit(unsigned n, const H5E_error2_t *entry, void *data)
     return 0;
 }
 
-/* Of a failed system call HDF5 tells the time, pointers and sizes; the user wants the error alone.
- */
+/* Shortens HDF5's text of a failed system call, with time, pointers and sizes, to the error. */
 static void reason_shorten(char *buffer)
 {
     static const char mark[] = "error message = '";
@@ -76,7 +75,7 @@ static void reason_shorten(char *buffer)
             *c = ' ';
 }
 
-/* What HDF5 says about the call that just failed; returns buffer. */
+/* Writes HDF5's reason for the call that just failed; returns buffer. */
 static const char *h5_reason(char *buffer, size_t size)
 {
     struct reason reason = {buffer, size};
@@ -107,12 +106,12 @@ static uint64_t little_endian(const unsigned char *bytes, size_t n)
     return value;
 }
 
-/* A superblock of version 0 or 1 may point at a driver information block, and the library makes
- * room for the length it finds there before it reads on: in a damaged file, up to 4 GB. Returns
- * that length, 0 if there is none (HDF5 File Format Specification 3.0, II.A and II.B). */
+/* Returns the length of the driver information block that a superblock of version 0 or 1 may point
+ * at, 0 if there is none. HDF5 allocates this length before it reads on: up to 4 GB in a damaged
+ * file (HDF5 File Format Specification 3.0, II.A and II.B). */
 static uint64_t driver_block_bytes(FILE *file, uint64_t file_bytes)
 {
-    unsigned char block[60] = {0}; /* as the library reads beyond the end of a file */
+    unsigned char block[60] = {0}; /* HDF5, too, reads zeros beyond the end of a file */
     unsigned char length[4] = {0};
     int64_t found = file_find_hdf5(file);
     uint64_t start = (uint64_t)found;
@@ -122,7 +121,7 @@ static uint64_t driver_block_bytes(FILE *file, uint64_t file_bytes)
         fread(block, 1, sizeof block, file) < 16)
         return 0;
     fixed = block[8] == 1 ? 28 : 24;
-    address = block[13]; /* the size of one of the four addresses; the last is the block's */
+    address = block[13]; /* bytes of each of four addresses; the last address is the block's */
     if (block[8] > 1 || address > 8)
         return 0;
     start += little_endian(block + fixed + 3 * address, address);
@@ -210,8 +209,8 @@ static int dataset_missing(hid_t file, const char *path, const char *name)
                      *listing ? listing : "nothing");
 }
 
-/* One run of chunks across all but the first axis is what a record needs; twice that survives a
- * batch that ends inside a chunk. */
+/* Returns the bytes of the chunk cache: twice the chunks across all axes but the first. A record
+ * needs one such run of chunks; two survive a batch that ends inside a chunk. */
 static size_t cache_bytes(hid_t id, const struct h5_dataset *dataset, size_t *nchunks)
 {
     hid_t properties = H5Dget_create_plist(id), type = H5Dget_type(id);
@@ -273,7 +272,7 @@ static int dataset_describe(hid_t id, struct h5_dataset *out)
     return status;
 }
 
-/* Fails where a filter of the data set is not here, even if the first chunks do without it. */
+/* Fails if this HDF5 lacks a filter of the data set, even if the first chunks do not use it. */
 static int filters_check(hid_t id, const struct h5_dataset *dataset)
 {
     hid_t properties = H5Dget_create_plist(id);
@@ -408,8 +407,8 @@ static int texts_add(char ***texts, int *count, const char *text)
     return alloc_listed(texts, count, text, strlen(text), "texts of an HDF5 file");
 }
 
-/* All texts of an object that is open, of that type and space. Those of
- * variable length are HDF5's own, and are given back. */
+/* Reads all texts of an open attribute or data set with the given type and space. HDF5 allocates
+ * texts of variable length, and reclaims them here. */
 static int texts_read(hid_t id, herr_t (*read)(hid_t id, hid_t type, void *out), hid_t type,
                       hid_t space, const char *path, const char *name, char ***texts, int *count)
 {
@@ -455,7 +454,7 @@ int h5_attribute_read_texts(hid_t file, const char *path, const char *name, char
     return status;
 }
 
-/* The first of some texts, which are freed. */
+/* Frees a list of texts, except for the first, which is returned. */
 static char *texts_take(char **texts, int count)
 {
     char *first = count > 0 ? texts[0] : NULL;

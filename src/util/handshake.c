@@ -1,4 +1,4 @@
-/* Cards are texts of fixed sizes, so that programs of different age read each other's. */
+/* Compares the ranks' programs by texts of fixed sizes, which programs of any age can read. */
 #include "util/handshake.h"
 
 #include <limits.h>
@@ -19,11 +19,11 @@
 
 enum { TAG_CARD = 27182, TAG_VERDICT = 27183 };
 
-/* This layout stays. What differs from build to build goes into the texts. */
+/* The layout never changes; whatever differs between builds is in the texts. */
 struct handshake_record {
-    char magic[8]; /* MAGIC, without an end */
+    char magic[8]; /* MAGIC without a NUL */
     char version[32], commit[64];
-    char configuration[280]; /* the sources' digest, and what changes messages or their order */
+    char configuration[280]; /* digest of the sources, and what changes messages or their order */
     char host[128];
 };
 
@@ -51,8 +51,8 @@ static void fill_record(struct handshake_record *record, const struct build_info
              mpi, CHAR_BIT * sizeof(void *), *(const char *)&order ? "little" : "big");
 }
 
-/* The commit is for people: what was committed besides the program changes it, too. Texts of
- * strangers may lack their ends. */
+/* Returns true if both records describe the same program. The commit is shown but not compared:
+ * commits outside the program change it, too. A foreign program's texts may lack their NUL. */
 static bool is_same(const struct handshake_record *a, const struct handshake_record *b)
 {
     return !memcmp(a->magic, b->magic, sizeof a->magic) &&
@@ -68,7 +68,7 @@ static void put_program(struct strbuf *text, const struct handshake_record *reco
                   record->configuration);
 }
 
-/* Sets the message. */
+/* Sets the message that lists the programs and their ranks. */
 static void describe(const struct handshake_record *records, int nranks)
 {
     struct strbuf text = {0};
@@ -94,7 +94,7 @@ static void describe(const struct handshake_record *records, int nranks)
     strbuf_free(&text);
 }
 
-/* waiting: a request for each of the first n ranks, null once that has answered. */
+/* Sets the message about silent ranks. waiting: a request per rank, null once the rank answered. */
 static void describe_silence(const struct handshake_record *mine, int rank,
                              const MPI_Request *waiting, int n)
 {
@@ -118,7 +118,7 @@ static void describe_silence(const struct handshake_record *mine, int rank,
 
 /* ---- the exchange ---- */
 
-/* Until all requests are over or that many seconds have passed; *left: how many are not. */
+/* Waits for the requests, at most `seconds`. *left: number of requests that are not complete. */
 static int await(MPI_Request *requests, int n, double seconds, int *left)
 {
     double begun = clock_seconds();
@@ -126,7 +126,7 @@ static int await(MPI_Request *requests, int n, double seconds, int *left)
 
     for (;;) {
         *left = 0;
-        for (int i = 0, over; i < n; i++) { /* a null request is over */
+        for (int i = 0, over; i < n; i++) { /* a null request counts as complete */
             MPI_CHECK(MPI_Test(&requests[i], &over, MPI_STATUS_IGNORE));
             *left += !over;
         }
@@ -138,12 +138,12 @@ static int await(MPI_Request *requests, int n, double seconds, int *left)
     }
 }
 
-/* Rank 0's part. */
+/* Does rank 0's part: receives the records, compares them and sends the verdict. */
 static enum handshake judge(MPI_Comm world, const struct handshake_record *mine,
                             struct handshake_record *records, MPI_Request *requests, int nranks)
 {
     bool differs = false;
-    char verdict[8] = {0}; /* MAGIC; anything else: refused */
+    char verdict[8] = {0}; /* MAGIC if the programs are the same; anything else: refused */
     int left;
 
     records[0] = *mine;
@@ -172,7 +172,7 @@ fail:
     return HANDSHAKE_UNHEARD;
 }
 
-/* Another rank's part. Of several that rank 0 leaves without an answer the lowest one speaks. */
+/* Shows this rank's record to rank 0. Rank r waits 5 s longer than rank r - 1: so one reports. */
 static enum handshake show(MPI_Comm world, struct handshake_record *mine, int rank)
 {
     char verdict[8];
@@ -186,7 +186,7 @@ static enum handshake show(MPI_Comm world, struct handshake_record *mine, int ra
     if (left == 0)
         return memcmp(verdict, MAGIC, sizeof verdict) ? HANDSHAKE_REFUSED : HANDSHAKE_SAME;
     describe_silence(mine, rank, &requests[1], 1);
-    (void)MPI_Cancel(&requests[1]); /* its buffer is about to go */
+    (void)MPI_Cancel(&requests[1]); /* the verdict's buffer goes out of scope */
 fail:
     return HANDSHAKE_UNHEARD;
 }
@@ -208,7 +208,7 @@ enum handshake handshake(MPI_Comm world, const struct build_info *build, const c
     if (records && requests)
         result = judge(world, &mine, records, requests, nranks);
     if (result == HANDSHAKE_UNHEARD)
-        return result; /* MPI may still write into them */
+        return result; /* MPI may still write into the records and requests */
     free(records);
     free(requests);
     return result;

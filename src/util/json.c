@@ -1,4 +1,4 @@
-/* A JSON writer. Objects are written one member a line, arrays in one line: readable by people, and
+/* A JSON writer. Objects take one line per member, arrays one line in all: readable by people, and
  * stable under diff. */
 #include "util/json.h"
 
@@ -18,7 +18,7 @@ static void new_line(struct json *json)
         strbuf_printf(&json->text, "\n%*s", 2 * json->depth, "");
 }
 
-/* What stands between the previous member and the next one. */
+/* Writes the comma, and a line break in objects, between the previous member and the next. */
 static void separate(struct json *json)
 {
     int top = json->depth - 1;
@@ -30,7 +30,7 @@ static void separate(struct json *json)
         new_line(json);
 }
 
-/* Every value starts here. */
+/* Begins any value: checks that a value may stand here, and separates array items. */
 static void value_begin(struct json *json)
 {
     if (json->depth == 0) {
@@ -39,7 +39,7 @@ static void value_begin(struct json *json)
     } else if (json->closing[json->depth - 1] == ']') {
         separate(json);
     } else {
-        assert(json->after_key); /* no value without a key in an object */
+        assert(json->after_key); /* a value in an object needs a key */
     }
     json->after_key = false;
 }
@@ -156,7 +156,7 @@ void json_double(struct json *json, double value)
         strbuf_puts(&json->text, "null");
 }
 
-/* json_put_int and its like: a key and what writes its value. */
+/* Defines json_put_int and the like, each of which writes a key and a value. */
 #define PUT(kind, type)                                                                            \
     void json_put_##kind(struct json *json, const char *key, type value)                           \
     {                                                                                              \

@@ -25,11 +25,11 @@
 /* All zero is an empty document. */
 struct json {
     struct strbuf text;
-    bool one_line;                /* as logs want it: not laid out over lines. The caller's */
+    bool one_line;                /* no line breaks, for logs; set by the caller */
     int depth;                    /* open objects and arrays */
-    char closing[JSON_MAX_DEPTH]; /* '}' or ']' of each */
-    bool filled[JSON_MAX_DEPTH];  /* it has a member already */
-    bool after_key;               /* a value must follow */
+    char closing[JSON_MAX_DEPTH]; /* '}' or ']' of each open object or array */
+    bool filled[JSON_MAX_DEPTH];  /* the open object or array already has a member */
+    bool after_key;               /* a key was written, and its value must follow */
     bool complete;                /* the one top-level value was written */
 };
 
@@ -39,17 +39,16 @@ void json_array_begin(struct json *json);
 void json_array_end(struct json *json);
 void json_key(struct json *json, const char *key);
 
-/* Bytes that are not UTF-8 (a path may hold any) become U+FFFD. NULL is written as null. */
+/* Writes a string, or null for NULL. Bytes that are not UTF-8, as in some paths, become U+FFFD. */
 void json_string(struct json *json, const char *value);
 void json_int(struct json *json, int64_t value);
 void json_uint(struct json *json, uint64_t value);
-/* A number, true, false or null, as text. */
+/* Writes a number, true, false or null that is given as text. */
 void json_plain(struct json *json, const char *text);
-/* Nine digits, enough for any float; nan and the infinities, which JSON lacks, become null. */
+/* Writes nine digits, enough for any float. NaN and infinity, which JSON lacks, become null. */
 void json_double(struct json *json, double value);
 
-/* A key and its value. json_put_known: a figure that is negative where it is not known becomes
- * null. */
+/* Write a key and its value. json_put_known writes null for a negative (unknown) value. */
 void json_put_string(struct json *json, const char *key, const char *value);
 void json_put_int(struct json *json, const char *key, int64_t value);
 void json_put_uint(struct json *json, const char *key, uint64_t value);
@@ -58,19 +57,19 @@ void json_put_known(struct json *json, const char *key, double value);
 void json_put_bool(struct json *json, const char *key, bool value);
 void json_put_ints(struct json *json, const char *key, int n, const int64_t *values);
 
-/* A key and the beginning of its value, whose end is the caller's. */
+/* Write a key and begin its object or array, which the caller ends. */
 void json_put_object(struct json *json, const char *key);
 void json_put_array(struct json *json, const char *key);
 
-/* Appends the value of a string as documents have it, to a text that is composed by hand. */
+/* Appends `value` as a JSON string, with quotes and escapes, to a text that is composed by hand. */
 void json_quote(struct strbuf *text, const char *value);
 
-/* The finished document in *text, ending in a newline; borrowed until the writer changes or is
- * freed. It must be complete. */
+/* Sets *text to the finished document, which must be complete and ends in a newline. The text is
+ * borrowed until the writer changes or is freed. */
 int json_text(struct json *json, const char **text);
 
-/* The finished document to a stream, and frees it; or as a file that appears whole or not at all.
- */
+/* json_print writes the finished document to a stream and frees the writer. json_write_file writes
+ * it as a file that appears whole or not at all. */
 int json_print(struct json *json, FILE *to);
 int json_write_file(struct json *json, const char *path);
 

@@ -1,4 +1,4 @@
-/* The environment variables by which launchers tell a process how many there are. */
+/* The environment variables in which launchers tell a process how many processes they started. */
 #include "util/launcher.h"
 
 #include "util/error.h"
@@ -6,16 +6,16 @@
 #include <stdlib.h>
 
 enum {
-    STRANGER = 1, /* MPI never hears of it without a process manager */
-    BOTH = 2      /* people set `tasks`, too: it counts beside `number` alone */
+    STRANGER = 1, /* MPI never hears of this launcher without a process manager */
+    BOTH = 2      /* users also set `tasks`, which therefore counts only beside `number` */
 };
 
 struct launcher {
     const char *name;
-    const char *tasks;  /* variable: how many processes; NULL: only `number` is known */
-    const char *number; /* variable: which one this process is */
+    const char *tasks;  /* variable: number of processes; NULL: only `number` is known */
+    const char *number; /* variable: index of this process */
     const char *advice;
-    int about; /* STRANGER, BOTH */
+    int about; /* bits STRANGER, BOTH */
 };
 
 #define MPIRUN     "use 'mpirun -np N PROGRAM' or srun --mpi=pmix, which start the ranks"
@@ -23,7 +23,7 @@ struct launcher {
 #define OWN_PMIX   "use --pmi=pmix, or the mpirun of the Open MPI that this program was built with"
 #define OTHER_MPI  "the mpirun of another MPI (MPICH, Intel MPI or the like)"
 
-/* A launcher that may run under another one stands before it; PMI_SIZE, which several set, last. */
+/* Launchers that may run under another stand before it; PMI_SIZE, which several set, is last. */
 static const struct launcher launchers[] = {
     {"torchrun", "WORLD_SIZE", "RANK", MPIRUN, STRANGER | BOTH},
     {"horovodrun", "HOROVOD_SIZE", "HOROVOD_RANK", MPIRUN, 0},
@@ -40,8 +40,8 @@ static const struct launcher launchers[] = {
     {"aprun", NULL, "ALPS_APP_PE", OWN_PMIX, 0},
     {OTHER_MPI, "PMI_SIZE", "PMI_RANK", OWN_MPIRUN, 0}};
 
-/* Returns whether the launcher is not to be judged: MPI has its word before MPI_Init, and a job of
- * one rank by mpirun inherits variables of what surrounds it. */
+/* Returns true if the launcher must not be judged. Before MPI_Init: MPI will know of the launcher.
+ * With one rank (`alone`): mpirun started one rank, with variables of a surrounding job. */
 static bool is_excused(bool alone, const struct launcher *launcher)
 {
     const char *size = getenv("OMPI_COMM_WORLD_SIZE");

@@ -1,5 +1,5 @@
-/* Log lines. Each is composed first and written by one call, so that lines of several ranks on one
- * pipe do not mix; the stream's own lock guards the struct. */
+/* Log lines. A line is composed first and written by one call, so that lines of several ranks on
+ * one pipe do not mix. The stream's own lock guards struct log. */
 #include "util/log.h"
 
 #include "util/clock.h"
@@ -19,8 +19,8 @@
 #define REDRAW_SECONDS 0.2
 #define ERASE_LINE     "\r\033[K"
 
-/* Under mpirun our stderr is a pipe to the launcher, which copies it to its own: what matters is
- * whether that one is a terminal. Readable only where the launcher runs on this node. */
+/* Returns true if mpirun's own stdout or stderr is a terminal: mpirun gives each rank a pipe and
+ * copies what arrives. Only possible if the launcher runs on this node. */
 static bool launcher_has_terminal(int fd)
 {
     char path[64];
@@ -58,7 +58,7 @@ static void write_prefix(struct strbuf *text, char level, const char *file, int 
                   (long)syscall(SYS_gettid), path_base(file), line);
 }
 
-/* Callers hold the lock of log->to. */
+/* Draws the progress line. Callers hold the lock of log->to. */
 static void draw_line(struct log *log)
 {
     fprintf(log->to, ERASE_LINE "%s", log->line);

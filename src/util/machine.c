@@ -1,4 +1,4 @@
-/* Linux tells it by files below /proc and /sys, and interfaces by getifaddrs. */
+/* Memory and processors from files below /proc and /sys, interfaces from getifaddrs. */
 #include "util/machine.h"
 
 #include <arpa/inet.h>
@@ -20,7 +20,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The number behind `key` in lines "KEY NUMBER ..."; 0: none, a missing file, and "max". */
+/* Returns the number after `key` in lines "KEY NUMBER ..."; 0 for "max", no key or no file. */
 static uint64_t read_key(const char *folder, const char *file, const char *key)
 {
     char line[PATH_BYTES + 256];
@@ -42,8 +42,8 @@ static uint64_t left_of(uint64_t limit, uint64_t used)
     return used < limit ? limit - used : 1;
 }
 
-/* What the limit of one control group leaves; UINT64_MAX: the group has no limit. The kernel drops
- * its files from memory before that is full. two: version 2 of control groups. */
+/* Returns what the limit of one control group leaves, UINT64_MAX without a limit. Cached files do
+ * not count as used, since the kernel drops them first. two: version 2 of control groups. */
 static uint64_t left_of_group(const char *group, bool two)
 {
     uint64_t limit = read_key(group, two ? "memory.max" : "memory.limit_in_bytes", "");
@@ -56,7 +56,8 @@ static uint64_t left_of_group(const char *group, bool two)
     return limit == 0 ? UINT64_MAX : left_of(limit, used);
 }
 
-/* The same of all groups of this process: a parent's limit holds for its children together. */
+/* Returns the least that a control group of this process or a parent of the group leaves; a group's
+ * limit holds for all processes in the group together. */
 static uint64_t left_of_groups(const char *root)
 {
     char line[PATH_BYTES], group[PATH_BYTES + 128];
@@ -65,7 +66,7 @@ static uint64_t left_of_groups(const char *root)
 
     snprintf(group, sizeof group, "%s/proc/self/cgroup", root);
     in = fopen(group, "r");
-    while (in && fgets(line, sizeof line, in)) { /* NUMBER:CONTROLLERS:PATH */
+    while (in && fgets(line, sizeof line, in)) { /* a line is NUMBER:CONTROLLERS:PATH */
         char *path = line;
         const char *controllers = (strsep(&path, ":"), strsep(&path, ":\n"));
 
@@ -108,14 +109,14 @@ uint64_t machine_resident(void)
 
 void machine_processor(const char *cpuinfo, char words[MACHINE_PROCESSOR_WORDS])
 {
-    /* of x86 the first three, of Arm the others */
+    /* x86 has the first three keys, Arm the last two */
     static const char *const keys[] = {"model name", "cpu family", "model", "CPU implementer",
                                        "CPU part"};
     enum { NAME, FAMILY, MODEL, IMPLEMENTER, PART, KEYS };
     char line[256], values[KEYS][64] = {""};
     FILE *in = fopen(cpuinfo, "r");
 
-    while (in && fgets(line, sizeof line, in) && line[0] != '\n') { /* the next processor's */
+    while (in && fgets(line, sizeof line, in) && line[0] != '\n') { /* end of the first processor */
         char *colon = strchr(line, ':');
 
         if (!colon)
@@ -156,8 +157,8 @@ static struct in_addr address_of(const struct sockaddr *address)
     return ((const struct sockaddr_in *)(const void *)address)->sin_addr;
 }
 
-/* A bridge between containers has the first address of its network, on every host the same, and
- * 169.254.0.0/16 ends at the next cable. */
+/* Adds an interface to the lists. `inside` gets bridges between containers, which have the first
+ * address of their network on every host, and 169.254.0.0/16, whose packets are never routed. */
 static void put_interface(const struct ifaddrs *card, struct machine_interfaces *out)
 {
     struct in_addr address = address_of(card->ifa_addr), mask = address_of(card->ifa_netmask);
@@ -173,7 +174,7 @@ static void put_interface(const struct ifaddrs *card, struct machine_interfaces 
     else if (!*out->network && inet_ntop(AF_INET, &network, text, sizeof text))
         snprintf(out->network, sizeof out->network, "%s/%d", text, bits);
     *strrchr(folder, '/') = '\0';
-    mbit = (int64_t)read_key(folder, "speed", ""); /* -1 and 0: not known */
+    mbit = (int64_t)read_key(folder, "speed", ""); /* -1 and 0: unknown speed */
     inet_ntop(AF_INET, &address, text, sizeof text);
     snprintf(item, sizeof item, "%s %s/%d", card->ifa_name, text, bits);
     if (mbit > 0)

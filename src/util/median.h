@@ -1,5 +1,5 @@
-/* The median of n values, which are sorted in place; 0 of no values. Of an even number the lower or
- * the upper of the two in the middle. Not collective. */
+/* The median of n values, which are sorted in place; 0 if n is 0. For an even n: the lower or the
+ * upper of the two middle values. Not collective. */
 #ifndef POSEIDON_UTIL_MEDIAN_H
 #define POSEIDON_UTIL_MEDIAN_H
 

@@ -1,4 +1,4 @@
-/* What makes a value of an option's text. */
+/* Turns an option's text into its value. */
 #include "util/option.h"
 
 #include "util/choice.h"
@@ -13,10 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-void options_add(struct option_rows *rows, const struct option *more, int n)
+void options_add(struct option_rows *rows, const struct option *added, int n)
 {
     assert(rows->n + n <= OPTIONS_MOST);
-    memcpy(rows->row + rows->n, more, (size_t)n * sizeof *more);
+    memcpy(rows->row + rows->n, added, (size_t)n * sizeof *added);
     rows->n += n;
 }
 
@@ -30,8 +30,8 @@ bool option_warns(void)
     return !rank || !strcmp(rank, "0");
 }
 
-/* More threads than cores take turns, and wait for each other where they should compute; many more
- * do not come to an end, or find no memory for their stacks. */
+/* Parses a number of threads. More threads than cores take turns and wait for each other; many more
+ * never finish, or find no memory for their stacks. */
 static int parse_threads(const char *name, const char *text, int *out)
 {
     enum { PER_CORE = 16 };
@@ -98,7 +98,7 @@ int option_store(const struct option *o, const char *name, const char *text)
     }
 }
 
-/* NAME=VALUE, which is cut apart. */
+/* Parses NAME=VALUE, which is cut apart. */
 static int parse_word(struct option_rows *rows, char *text)
 {
     char *value = strchr(text, '=');

@@ -1,4 +1,4 @@
-/* A list of what is owned. Memory stands behind its entry. */
+/* A linked list of what is owned. An owned array's memory follows its list entry. */
 #include "util/owner.h"
 
 #include <stdalign.h>
@@ -7,7 +7,7 @@
 
 struct owned {
     alignas(max_align_t) struct owned *before;
-    void (*release)(void *context, void *thing); /* NULL: memory */
+    void (*release)(void *context, void *thing); /* NULL: an array */
     void *context, *thing;
 };
 

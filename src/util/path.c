@@ -1,4 +1,4 @@
-/* Files that files name, and the place of what is kept from run to run. */
+/* Paths that files name, and paths in the cache folder. */
 #include "util/path.h"
 
 #include "util/error.h"
@@ -43,13 +43,13 @@ char *path_beside(const char *path, const char *named_by)
 
 char *path_find(const char *path, const char *named_by, bool *found)
 {
-    bool here = access(path, F_OK) == 0, there;
-    char *beside = path_beside(path, here ? NULL : named_by);
+    bool as_named = access(path, F_OK) == 0, exists;
+    char *beside = path_beside(path, as_named ? NULL : named_by);
 
-    there = here || (beside && access(beside, F_OK) == 0);
+    exists = as_named || (beside && access(beside, F_OK) == 0);
     if (found)
-        *found = there;
-    if (there || !beside)
+        *found = exists;
+    if (exists || !beside)
         return beside;
     free(beside);
     return path_beside(path, NULL);
@@ -85,11 +85,11 @@ char *path_folder(const char *path)
 
 static void put_cache_folder(struct strbuf *out)
 {
-    const char *own = getenv("POSEIDON_CACHE"), *cache = getenv("XDG_CACHE_HOME"),
+    const char *chosen = getenv("POSEIDON_CACHE"), *cache = getenv("XDG_CACHE_HOME"),
                *home = getenv("HOME");
 
-    if (own)
-        strbuf_puts(out, own);
+    if (chosen)
+        strbuf_puts(out, chosen);
     else if (cache && cache[0])
         strbuf_printf(out, "%s/poseidon", cache);
     else if (home && home[0])

@@ -6,18 +6,18 @@
 #include <stdint.h>
 
 struct progress {
-    bool wanted; /* and stderr is a terminal */
+    bool wanted; /* the caller wants the line, and stderr is a terminal */
     uint64_t count;
-    double started, shown; /* clock_seconds() */
+    double started, shown; /* clock_seconds() at the beginning, and when last drawn */
 };
 
-/* None of `count` images is finished. */
+/* Begins with none of `count` images finished. */
 void progress_begin(struct progress *progress, uint64_t count, bool wanted);
 
-/* `done` images are finished: draws the line again, at most five times a second. */
+/* Draws the line again for `done` finished images, at most five times a second. */
 void progress_show(struct progress *progress, uint64_t done);
 
-/* Before anything else is printed, and at the end. */
+/* Erases the line, before anything else is printed and at the end. */
 void progress_erase(const struct progress *progress);
 
 #endif

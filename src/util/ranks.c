@@ -1,4 +1,4 @@
-/* See ranks.h. Of a thousand ranks a message names some, or it is not read. */
+/* Lists of ranks in messages. A list names only some of a thousand ranks, so that it is read. */
 #include "util/ranks.h"
 
 #include "util/topology.h"

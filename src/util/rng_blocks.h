@@ -1,10 +1,10 @@
-/* Philox's rounds, and several blocks of a sequence side by side: for loops that draw millions. */
+/* Philox's rounds, and several blocks of a sequence side by side for loops that draw millions. */
 #ifndef POSEIDON_UTIL_RNG_BLOCKS_H
 #define POSEIDON_UTIL_RNG_BLOCKS_H
 
 #include "util/rng.h"
 
-/* A round of Philox: k0, k1 are keys, c0 to c3 counters, by name. */
+/* Computes one round of Philox in place: k0, k1 are the keys, c0 to c3 the counters. */
 #define RNG_ROUND(k0, k1, c0, c1, c2, c3)                                                          \
     do {                                                                                           \
         uint64_t p0_ = (uint64_t)0xD2511F53u * (c0), p1_ = (uint64_t)0xCD9E8D57u * (c2);           \
@@ -18,8 +18,8 @@ enum { RNG_ROUNDS = 10 };
 
 enum { RNG_BLOCKS = 8 };
 
-/* RNG_BLOCKS of them side by side: word i of block + l is out[i][l]. Inline, so that it is compiled
- * for the instructions of who calls it. */
+/* Computes RNG_BLOCKS blocks side by side: word i of block + l is out[i][l]. Inline, so that the
+ * code is compiled for the caller's instruction set. */
 static inline __attribute__((always_inline)) void rng_blocks(const struct rng *rng, uint32_t block,
                                                              uint32_t out[4][RNG_BLOCKS])
 {

@@ -30,8 +30,8 @@ static uint32_t load_be32(const unsigned char *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* Blocks of 64 bytes. Instead of moving a..h by one place every round, names move: a is at -t, b at
- * 1 - t, and so on, modulo 8; unrolled by 8 rounds they are registers. */
+/* Compresses blocks of 64 bytes. Instead of moving a..h by one place every round, names move: a is
+ * at -t, b at 1 - t, and so on, modulo 8. Unrolled by 8 rounds, s[] becomes registers. */
 static void compress_plain(uint32_t state[8], const unsigned char *block, size_t blocks)
 {
 #define AT(i) s[((i)-t) & 7]
@@ -66,10 +66,10 @@ static void compress_plain(uint32_t state[8], const unsigned char *block, size_t
 }
 
 #if defined __x86_64__ && defined __GNUC__
-/* By the processor's SHA extensions, five times as fast: a snapshot's digest would otherwise take
- * more of a core than all else that writing it does. sha256rnds2 makes two rounds of a, b, e, f and
- * c, d, g, h (the first in the highest place), and gives what a, b, e, f become; what they were is
- * c, d, g, h then. */
+/* Compresses blocks by the processor's SHA extensions, five times as fast: else a snapshot's digest
+ * takes more of a core than the rest of writing a snapshot. sha256rnds2 computes two rounds from
+ * (a, b, e, f) and (c, d, g, h), the first in the highest place. It returns the new (a, b, e, f);
+ * the old (a, b, e, f) become the new (c, d, g, h). */
 __attribute__((target("sha,sse4.1"))) static void
 compress_sha(uint32_t state[8], const unsigned char *block, size_t blocks)
 {
@@ -91,7 +91,7 @@ compress_sha(uint32_t state[8], const unsigned char *block, size_t blocks)
             abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(sum, 0x0e));
             *first = _mm_add_epi32(_mm_sha256msg1_epu32(*first, w[(i + 1) % 4]),
                                    _mm_alignr_epi8(last, w[(i + 2) % 4], 4));
-            *first = _mm_sha256msg2_epu32(*first, last); /* the last four are not used */
+            *first = _mm_sha256msg2_epu32(*first, last); /* the last four words are not used */
         }
         abef = _mm_add_epi32(abef, abef_before);
         cdgh = _mm_add_epi32(cdgh, cdgh_before);

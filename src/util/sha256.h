@@ -10,18 +10,18 @@
 
 struct sha256 {
     uint32_t state[8];
-    uint64_t bytes;          /* hashed so far */
-    unsigned char block[64]; /* the last bytes, fewer than 64 */
-    bool plain;              /* without the processor's SHA extensions, as where it has none */
+    uint64_t bytes;          /* bytes hashed so far */
+    unsigned char block[64]; /* bytes that wait for a full block, fewer than 64 */
+    bool plain;              /* computes without SHA extensions of the processor */
 };
 
 void sha256_init(struct sha256 *hash);
 void sha256_update(struct sha256 *hash, const void *data, size_t bytes);
 
-/* The digest; the struct must be initialised again before it is used again. */
+/* Writes the digest; the struct must be initialised before it is used again. */
 void sha256_final(struct sha256 *hash, unsigned char digest[32]);
 
-/* The digest in lower-case hexadecimal. */
+/* Writes the digest in lower-case hexadecimal. */
 void sha256_final_hex(struct sha256 *hash, char text[SHA256_HEX]);
 
 #endif

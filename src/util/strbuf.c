@@ -1,4 +1,4 @@
-/* Memory that grows by half. */
+/* Texts and byte arrays whose memory grows by half. */
 #include "util/strbuf.h"
 
 #include "util/error.h"
@@ -11,8 +11,8 @@
 int strbuf_reserve(struct strbuf *buffer, size_t capacity, const char *what)
 {
     enum { LEAST = 64 };
-    size_t more = buffer->capacity + buffer->capacity / 2;
-    size_t wanted = capacity > more ? capacity : more;
+    size_t larger = buffer->capacity + buffer->capacity / 2;
+    size_t wanted = capacity > larger ? capacity : larger;
     char *grown;
 
     if (capacity <= buffer->capacity && buffer->data)

@@ -1,5 +1,5 @@
-/* A text that grows, or bytes. Of a text, failing to get memory is remembered, so that a whole one
- * can be composed without checking every call and is checked once at its end. */
+/* A growing text or byte array. A text remembers that memory ran out, so that a caller can compose
+ * a whole text without checking every call, and check once at its end. */
 #ifndef POSEIDON_UTIL_STRBUF_H
 #define POSEIDON_UTIL_STRBUF_H
 
@@ -13,7 +13,7 @@ struct strbuf {
     size_t length; /* without the NUL */
     union {
         char *data;     /* NUL-terminated; NULL while nothing was appended. Owned */
-        uint8_t *bytes; /* the same; without the NUL behind strbuf_reserve */
+        uint8_t *bytes; /* data as bytes; strbuf_reserve adds no NUL */
     };
     size_t capacity; /* bytes allocated */
     bool failed;     /* memory ran out: the text is incomplete */
@@ -33,14 +33,14 @@ void strbuf_printf(struct strbuf *text, const char *format, ...)
 void strbuf_vprintf(struct strbuf *text, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
-/* Whether a line of the text ends in `tail`. If so, the text counts it: " (2 times)" follows that
- * line's tail from then on. */
+/* Returns true if a line of the text ends in `tail`, and counts it in the text: " (2 times)"
+ * follows that line's tail from then on. */
 bool strbuf_count_line(struct strbuf *text, const char *tail);
 
-/* The text so far, "" when empty; borrowed until the next change. */
+/* Returns the text so far, "" when empty; borrowed until the next change. */
 const char *strbuf_text(const struct strbuf *text);
 
-/* 0, or -1 with a message when memory ran out on the way. */
+/* Returns 0, or -1 with a message if memory ran out. */
 int strbuf_status(const struct strbuf *text);
 
 /* Empties the text and keeps its memory. */
@@ -51,8 +51,8 @@ char *strbuf_take(struct strbuf *text);
 
 void strbuf_free(struct strbuf *text);
 
-/* Append to the text in a buffer of `size` bytes, and cut what does not fit: formatted text; or an
- * item, with ", " before it unless it is the first. */
+/* Append to the text in a buffer of `size` bytes and cut what does not fit. buffer_printf appends
+ * formatted text; buffer_list appends an item, with ", " before all but the first. */
 void buffer_printf(char *buffer, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void buffer_list(char *buffer, size_t size, const char *item);

@@ -1,4 +1,4 @@
-/* What someone may have meant. */
+/* Finds the known word that a user may have meant. */
 #include "util/suggest.h"
 
 #include <stdbool.h>
@@ -17,8 +17,8 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* Insertions, deletions, replacements and swaps of neighbours that turn one word into the other; 64
- * for words too long to compare. */
+/* Returns the least number of insertions, deletions, replacements and swaps of neighbours that turn
+ * one word into the other; 64 for words too long to compare. */
 static int distance_between(const char *a, const char *b)
 {
     size_t na = strlen(a), nb = strlen(b);
@@ -49,8 +49,8 @@ struct suggest suggest_start(const char *word)
     return (struct suggest){.word = word, .distance = MOST + 1};
 }
 
-/* How many letters may be wrong: two, or a third of the longer word if that is less, but for the
- * ending of all messages' fields, and at least one; not all. */
+/* Returns how many letters may be wrong: two, or a third of the longer word if that is less, but at
+ * least one and never all. "_param", which ends all messages' fields, does not count. */
 static int allowed(const char *a, const char *b)
 {
     static const char ending[] = "_param";
@@ -63,8 +63,9 @@ static int allowed(const char *a, const char *b)
     return third > 0 ? least(third, 2) : longer > 1;
 }
 
-/* A known word with more than a letter before it is another one (Unpooling), and so it is with more
- * behind it (LRN_MAP, Convolution3D) unless that reads on for a letter or two (BatchNormal). */
+/* Returns true if `word` extends `known` so far that it is another word: by two letters or more
+ * before (Unpooling), by three or more behind (LRN_MAP), or by two behind that are not small
+ * letters (Convolution3D). BatchNormal still means BatchNorm. */
 static bool extends(const char *word, const char *known)
 {
     size_t n = strlen(known);

@@ -1,5 +1,5 @@
-/* A thread inherits signal mask and cores of the one that starts it: both are the caller's again
- * when it runs. */
+/* Starts threads. A new thread inherits the signal mask and cores of its creator, so the creator
+ * blocks all signals for the start and then restores its mask. */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif

@@ -4,8 +4,8 @@
 
 #include <pthread.h>
 
-/* Starts a thread with all signals blocked: they are for the main thread. It runs where `like` may,
- * another running thread, or NULL: where the caller may. Returns an errno value, 0: *out runs. */
+/* Starts a thread with all signals blocked, which are for the main thread, on the cores of `like`,
+ * a running thread (NULL: the caller's cores). Returns 0, or an errno value. */
 int thread_start(pthread_t *out, const pthread_t *like, void *(*run)(void *), void *argument);
 
 #endif

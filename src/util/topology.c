@@ -1,4 +1,4 @@
-/* One split and one gather: the lowest rank of a machine names it until machines have numbers. */
+/* One split and one gather. A machine's lowest rank names it until machines have numbers. */
 #include "util/topology.h"
 
 #include "util/agree.h"
@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What every rank says of itself. */
+/* Each rank's part of the gather. */
 struct rank_record {
-    int lowest; /* rank of its machine */
+    int lowest; /* lowest rank of this rank's machine */
     char host[TOPOLOGY_HOST_BYTES];
 };
 
@@ -26,7 +26,7 @@ static int find_lowest(MPI_Comm comm, int rank, int *lowest)
                         MPI_STATUS(MPI_Comm_free(&machine)));
 }
 
-/* ranks: scratch, per machine how many. */
+/* Numbers the machines in the order of their lowest ranks. ranks: scratch, ranks per machine. */
 static void number_machines(struct topology *t, const struct rank_record *records, int *ranks)
 {
     for (int r = 0; r < t->nranks; r++) {

@@ -1,4 +1,4 @@
-/* Numbers with units. A unit is never guessed: 10 could be bits or bytes, a mistake of eight. */
+/* Numbers with units. A unit is never guessed: 10 could be bits or bytes, a factor of eight. */
 #include "util/units.h"
 
 #include "util/error.h"
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number at the start of text; *rest: what follows it. Fails on none, on one that is not finite
- * or below 0. */
+/* Parses the number at the start of `text`; *rest: the text behind the number. Fails if there is no
+ * number, or if it is negative or not finite. */
 static int leading_number(const char *text, double *value, const char **rest)
 {
     char *end;
@@ -36,7 +36,7 @@ static double thousands(const char **text)
     return factor;
 }
 
-/* What may follow b or B. */
+/* Returns 1 if `text` may follow the b or B of a rate. */
 static int ends_rate(const char *text)
 {
     static const char *const endings[] = {"",    "/s",   "ps",    "it",    "it/s",
@@ -108,7 +108,7 @@ struct unit {
     double seconds;
 };
 
-/* A number with one of these behind it; false: it is none. */
+/* Parses a number with one of the units; returns false for any other text. */
 static bool read_with_unit(const char *text, const struct unit *unit, double *seconds)
 {
     const char *rest;
@@ -133,7 +133,7 @@ int units_parse_time(const char *name, const char *text, void *target)
                            name, text);
 }
 
-/* [D-]H:MM:SS; false: it is none. */
+/* Parses [D-]H:MM:SS; returns false for any other text. */
 static bool read_clock(const char *text, double *seconds)
 {
     int days = 0, hours, minutes, second, at = 0;
@@ -203,8 +203,8 @@ int units_parse_counts(const char *name, const char *text, int most, int room, i
     }
 }
 
-/* Three digits, and no more zeros than that needs. scales: the first one's is the value's, each
- * next one's a thousand of the last's, as letters before the unit; a blank is none. */
+/* Prints three digits without superfluous zeros. scales: letters before the unit, each a thousand
+ * times the one before; the first letter's unit is the value's. A blank prints no letter. */
 static struct units_text print_scaled(double value, const char *scales, const char *unit)
 {
     struct units_text out;
@@ -241,12 +241,12 @@ struct units_text units_count(long long count, const char *thing)
 {
     struct units_text out;
     int length = (int)strlen(thing);
-    const char *end = thing + length, *more = "";
+    const char *end = thing + length, *plural = "";
 
     if (count != 1 && length > 2 && !strcmp(end - 2, "is"))
-        length -= 2, more = "es";
+        length -= 2, plural = "es";
     else if (count != 1)
-        more = strchr("hsx", end[-1]) ? "es" : "s";
-    snprintf(out.text, sizeof out.text, "%lld %.*s%s", count, length, thing, more);
+        plural = strchr("hsx", end[-1]) ? "es" : "s";
+    snprintf(out.text, sizeof out.text, "%lld %.*s%s", count, length, thing, plural);
     return out;
 }

@@ -1,5 +1,5 @@
-/* The calling thread leaves a note of the call it is in; the watch's thread looks four times a
- * second whether the note has changed, and alone knows of time: so a call costs no clock. */
+/* Watches calls of MPI. The trick: the calling thread only notes its current call. The watching
+ * thread looks four times a second if the note changed, and alone reads the clock. */
 #include "util/watchdog.h"
 
 #include "util/alloc.h"
@@ -19,32 +19,32 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Ranks above SPEAKERS keep quiet, lest a large job says one thing a thousand times. */
+/* Only ranks below SPEAKERS report, lest a large job says one thing a thousand times. */
 enum { SPEAKERS = 8, LOOK_NS = 250000000 };
 enum { TAG_CARD = 27190, TAG_ANSWER = 27191 };
 
-/* Ranks that wait show each other so once a second; of which nothing was heard for longer do not.
- */
+/* Waiting ranks and rank 0 send each other a card every CARD_SECONDS. A rank without a card for
+ * HEARD_SECONDS is not waiting. */
 enum { CARD_SECONDS = 1, HEARD_SECONDS = 4, NAP_NS = 50000 };
 
 static struct {
-    /* of the thread that calls MPI */
-    _Atomic(const char *) step, call; /* call: NULL outside of MPI */
-    _Atomic uint64_t calls;           /* so many were entered */
+    /* written by the thread that calls MPI */
+    _Atomic(const char *) step, call; /* the ranks' common step; the MPI call, or NULL */
+    _Atomic uint64_t calls;           /* number of calls entered */
 
-    pthread_mutex_t mutex; /* guards the following */
+    pthread_mutex_t mutex; /* guards the members from here to `quiet` */
     pthread_cond_t changed;
     struct watchdog_options options;
     bool stop;
-    char missing[512]; /* whom this rank waits for: "rank 1 on a"; "": not known */
-    bool quiet;        /* rank 0 knows that this rank waits, and speaks */
+    char missing[512]; /* ranks that this rank waits for, "rank 1 on a"; "": unknown */
+    bool quiet;        /* rank 0 knows that this rank waits, and speaks for it */
 
     pthread_t thread;
     bool started;
     int rank, nranks;
     char own_host[64];
-    const struct topology *topology; /* NULL: not known. Borrowed */
-    double *heard; /* when each rank last showed that it waits (rank 0); elsewhere rank 0 alone */
+    const struct topology *topology; /* hosts of the ranks; NULL: unknown. Borrowed */
+    double *heard; /* time of each rank's last card on rank 0, of rank 0's last answer elsewhere */
 } watchdog = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 void watchdog_enter(const char *call)
@@ -65,7 +65,7 @@ void watchdog_step(const char *what)
     atomic_store(&watchdog.step, what);
 }
 
-/* ---- who waits ---- */
+/* ---- ranks that wait ---- */
 
 static void send_card(int rank, int tag)
 {
@@ -76,14 +76,14 @@ static void send_card(int rank, int tag)
         (void)MPI_Request_free(&request);
 }
 
-/* Cards from all, rank 0's answers elsewhere. */
+/* Receives cards of all ranks (on rank 0), or rank 0's answers (elsewhere). */
 static void take_cards(double now)
 {
-    int tag = watchdog.rank == 0 ? TAG_CARD : TAG_ANSWER, there = 1;
+    int tag = watchdog.rank == 0 ? TAG_CARD : TAG_ANSWER, found = 1;
     MPI_Status from;
     char card;
 
-    while (MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &there, &from) == MPI_SUCCESS && there) {
+    while (MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &found, &from) == MPI_SUCCESS && found) {
         if (MPI_Recv(&card, 1, MPI_CHAR, from.MPI_SOURCE, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE) !=
             MPI_SUCCESS)
             return;
@@ -112,7 +112,7 @@ static void tell_watch(const char *missing, bool quiet)
     pthread_mutex_unlock(&watchdog.mutex);
 }
 
-/* known: it has been long enough for all to be heard of. */
+/* Exchanges cards with rank 0, and names missing ranks if `known`: all had time to send a card. */
 static void call_roll(double now, bool known)
 {
     struct strbuf missing = {0};
@@ -129,7 +129,7 @@ static void call_roll(double now, bool known)
 int watchdog_wait(const char *call, MPI_Request *request)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
-    const struct watchdog_options *o = &watchdog.options; /* this thread alone changes them */
+    const struct watchdog_options *o = &watchdog.options; /* changed by this thread alone */
     double begun = clock_seconds();
     double first = (o->silence_seconds > 0 ? o->silence_seconds : o->lost_seconds) / 4;
     double next = first, known = first + (2 * first < HEARD_SECONDS ? 2 * first : HEARD_SECONDS);
@@ -139,7 +139,7 @@ int watchdog_wait(const char *call, MPI_Request *request)
     while ((code = MPI_Test(request, &over, MPI_STATUS_IGNORE)) == MPI_SUCCESS && !over) {
         double now = clock_seconds();
 
-        if (now - begun < 0.01) /* MPI's own wait would do the same */
+        if (now - begun < 0.01) /* MPI's own wait yields, too */
             sched_yield();
         else
             nanosleep(&nap, NULL);
@@ -161,11 +161,11 @@ void watchdog_hosts(const struct topology *topology)
 
 /* ---- the thread ---- */
 
-/* The call that is watched. */
+/* The call being watched. */
 struct wait {
     uint64_t call;
     double since;
-    double told; /* how long it had lasted when that was last said; 0: it was not */
+    double reported; /* seconds waited when last reported; 0: not reported */
 };
 
 static void describe(double seconds, char *text, size_t bytes)
@@ -193,7 +193,7 @@ static void end_process(const struct watchdog_options *o, const char *text)
     _exit(o->status);
 }
 
-/* Rank 0 speaks first; others, one after the other, where it has not ended the job by then. */
+/* Returns seconds by which this rank's report is late: rank 0 reports first, then one by one. */
 static double grace(double limit)
 {
     double most = limit / 4 < WATCHDOG_GRACE_SECONDS ? limit / 4 : WATCHDOG_GRACE_SECONDS;
@@ -205,7 +205,8 @@ static double grace(double limit)
 static void judge(const struct watchdog_options *o, struct wait *wait, double now)
 {
     double waited = now - wait->since;
-    double next = wait->told > 0 ? 2 * wait->told : o->silence_seconds + grace(o->silence_seconds);
+    double next =
+        wait->reported > 0 ? 2 * wait->reported : o->silence_seconds + grace(o->silence_seconds);
     char text[1024];
 
     describe(waited, text, sizeof text);
@@ -214,7 +215,7 @@ static void judge(const struct watchdog_options *o, struct wait *wait, double no
     if (o->silence_seconds <= 0 || waited <= next || watchdog.quiet || watchdog.rank >= SPEAKERS)
         return;
     fprintf(stderr, "poseidon %s: %s\n", o->command, text);
-    wait->told = waited;
+    wait->reported = waited;
 }
 
 static void look(struct wait *wait, double now, double lapse)
@@ -223,7 +224,7 @@ static void look(struct wait *wait, double now, double lapse)
 
     if (!atomic_load_explicit(&watchdog.call, memory_order_relaxed) || call != wait->call)
         *wait = (struct wait){.call = call, .since = now};
-    else if (lapse > WATCHDOG_STOPPED_SECONDS) /* this rank was stopped itself */
+    else if (lapse > WATCHDOG_STOPPED_SECONDS) /* this rank itself was stopped */
         wait->since += lapse;
     else
         judge(&watchdog.options, wait, now);
@@ -237,7 +238,7 @@ static void *watch(void *unused)
 
     pthread_mutex_lock(&watchdog.mutex);
     while (!watchdog.stop) {
-        clock_gettime(CLOCK_REALTIME, &until); /* set back, it only makes a look late */
+        clock_gettime(CLOCK_REALTIME, &until); /* a clock that is set back only delays this look */
         until.tv_nsec += LOOK_NS;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;

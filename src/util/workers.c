@@ -1,4 +1,4 @@
-/* Threads under one mutex; on top of them two rings: jobs to do, and jobs that are over. */
+/* Threads under one mutex, and on top of the threads two rings: jobs to do, and finished jobs. */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
@@ -36,7 +36,7 @@ static void *worker_main(void *argument)
     return NULL;
 }
 
-/* All run where the first one may, though the owner may be bound by then. An errno value. */
+/* Starts a thread on the cores of the first, even if the owner is bound. Returns an errno value. */
 static int start_one(struct workers *w)
 {
     struct worker *worker = &w->worker[w->count];
@@ -64,7 +64,7 @@ int workers_create(const struct workers_options *o, struct workers **out)
     pthread_mutex_init(&w->mutex, NULL);
     pthread_cond_init(&w->wanted, NULL);
     pthread_cond_init(&w->told, NULL);
-    pthread_mutex_lock(&w->mutex); /* no step before *out can be seen */
+    pthread_mutex_lock(&w->mutex); /* no step runs before *out is set */
     while (w->count < o->threads && status == 0)
         status = start_one(w);
     pthread_mutex_unlock(&w->mutex);
@@ -109,13 +109,13 @@ int workers_usual(void)
 struct jobs {
     struct jobs_options o;
     struct workers *workers;
-    uint64_t given, begun; /* so many jobs */
-    _Atomic uint64_t over; /* written under the mutex */
-    uint64_t taken, next;  /* the giver's; how many were taken in their order */
-    uint64_t *todo, *done; /* rings of o.places */
-    bool *ready;           /* the giver's, per place: over, and not yet its turn */
+    uint64_t given, begun; /* number of jobs given, and begun */
+    _Atomic uint64_t over; /* number of finished jobs; written under the mutex */
+    uint64_t taken, next;  /* the giver's counts of jobs: taken, and returned by jobs_next */
+    uint64_t *todo, *done; /* rings of o.places job numbers */
+    bool *ready;           /* the giver's, per place: job finished, but not yet returned */
     bool failed;
-    char failure[512]; /* of the first that failed */
+    char failure[512]; /* message of the first job that failed */
 };
 
 static bool job_do(void *context, int thread)
@@ -186,10 +186,10 @@ int jobs_take(struct jobs *jobs, uint64_t *job)
 
 bool jobs_busy(const struct jobs *jobs)
 {
-    return jobs && jobs->given != jobs->taken; /* both are the giver's to write */
+    return jobs && jobs->given != jobs->taken; /* the giver alone writes both numbers */
 }
 
-/* Waits until a job is over; false when it is interrupted. */
+/* Waits until a job is finished; returns false when interrupted. */
 static bool jobs_wait(struct jobs *jobs)
 {
     struct workers *w = jobs->workers;

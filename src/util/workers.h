@@ -1,4 +1,4 @@
-/* Threads that work beside the one that owns them, and sleep when nothing is to be done. */
+/* Threads that work beside their owner, and sleep when there is nothing to do. */
 #ifndef POSEIDON_UTIL_WORKERS_H
 #define POSEIDON_UTIL_WORKERS_H
 
@@ -9,39 +9,39 @@
 /* ---- threads that look for work themselves, under one mutex ---- */
 
 struct workers_options {
-    int threads;      /* to start with, at least 1 */
-    int most;         /* that workers_add may make of them; 0: no more */
-    const char *name; /* for debuggers; NULL: the process's */
-    /* Called with the mutex held: does a piece of work, without it for as long as that takes,
-     * or returns false where there is none. thread: from 0 on, whose call it is. */
+    int threads;      /* threads at the start, at least 1 */
+    int most;         /* most threads that workers_add may reach; 0: the threads of the start */
+    const char *name; /* thread's name for debuggers; NULL: the process's */
+    /* Does a piece of work, or returns false if there is none. Called with the mutex held; releases
+     * the mutex for as long as the work takes. thread: index of the calling thread, from 0. */
     bool (*step)(void *context, int thread);
     void *context;
 };
 
 struct workers {
     struct workers_options o;
-    pthread_mutex_t mutex; /* held in steps, and by the owner while it looks at what they share */
-    pthread_cond_t wanted; /* the owner has work: threads that found none look again */
-    pthread_cond_t told;   /* a step has something for the owner, who waits */
-    bool stop;             /* no further step */
-    int count;             /* threads; the owner's */
+    pthread_mutex_t mutex; /* held in steps, and by the owner while it reads what steps share */
+    pthread_cond_t wanted; /* signalled by the owner that has work for sleeping threads */
+    pthread_cond_t told;   /* signalled by a step that has something for the waiting owner */
+    bool stop;             /* no further step begins */
+    int count;             /* number of running threads; for the owner alone */
     struct worker {
         struct workers *workers;
         pthread_t thread;
     } worker[];
 };
 
-/* Starts the threads, all signals blocked; fewer where the system gives fewer, -1 with a message
- * where it gives none. *out is set before the first step. */
+/* Starts the threads with all signals blocked, or fewer if the system gives fewer. Returns -1 with
+ * a message if the system gives none. Sets *out before the first step. */
 int workers_create(const struct workers_options *options, struct workers **out);
 
-/* One more, which runs where the first may; false if the system gives none or there are `most`. */
+/* Starts a thread on the first's cores. Returns false if the system has none or `most` run. */
 bool workers_add(struct workers *workers);
 
-/* Ends the threads when their steps are over. NULL: nothing. */
+/* Ends the threads after their current steps. Does nothing if NULL. */
 void workers_destroy(struct workers *workers);
 
-/* As many threads as this process has cores. */
+/* Returns the number of cores of this process, at most 64. */
 int workers_usual(void);
 
 /* ---- threads that get numbered jobs ---- */
@@ -50,32 +50,31 @@ struct jobs;
 
 struct jobs_options {
     int threads; /* at least 1 */
-    int places;  /* how many jobs may be under way or not taken; no two of the same number modulo
-                    it, which is where a job may leave its result */
-    int (*work)(void *context, uint64_t job); /* on one of the threads: 0, or -1 with a message */
-    bool (*interrupted)(void);                /* asked every second by jobs_next, which ends
-                                                 where it is true; NULL: never */
+    int places;  /* most jobs that are given and not taken. Their numbers differ modulo `places`, so
+                    that job j may leave its result at place j % places */
+    int (*work)(void *context, uint64_t job); /* does a job on a thread: 0, or -1 with a message */
+    bool (*interrupted)(void); /* jobs_next asks every second, and ends when true; NULL: never */
     void *context;
 };
 
-/* As workers_create. */
+/* Starts the threads like workers_create. */
 int jobs_create(const struct jobs_options *options, struct jobs **out);
 
-/* Hands the job over. Allocates nothing; locks. */
+/* Gives a job to the threads. Allocates nothing; locks. */
 void jobs_give(struct jobs *jobs, uint64_t job);
 
-/* A job that is over: 1; none yet: 0, without a lock; or -1 with the message of one that failed. */
+/* Takes a finished job: 1. Returns 0 if there is none, without a lock, or -1 if a job failed. */
 int jobs_take(struct jobs *jobs, uint64_t *job);
 
-/* Whether jobs were given and not taken; of NULL: no. */
+/* Returns true if jobs were given and not taken; false if `jobs` is NULL. */
 bool jobs_busy(const struct jobs *jobs);
 
-/* Instead of giving and taking: jobs 0, 1, ... count-1 in their order. Waits for the next, whose
- * place is the caller's until the next call, and keeps the threads busy with those behind it; false
- * after the last, and when it is interrupted. What fails leaves word of it at its place. */
+/* Replaces jobs_give and jobs_take: does jobs 0, 1, ... count-1 and returns their numbers in order.
+ * Waits for the next job, whose place is the caller's until the next call; keeps the threads busy.
+ * Returns false after the last job or an interruption. A failed job must say so in its place. */
 bool jobs_next(struct jobs *jobs, uint64_t count, uint64_t *job);
 
-/* Ends the threads when their jobs are over; begins no others. NULL: nothing. */
+/* Ends the threads after their current jobs, and begins no others. Does nothing if NULL. */
 void jobs_destroy(struct jobs *jobs);
 
 #endif
