@@ -1,4 +1,4 @@
-/* A map from names to numbers: a tree of the C library's. */
+/* Maps names to numbers by the C library's binary tree (tsearch). */
 #define _GNU_SOURCE
 #include "spec/names.h"
 

@@ -1,4 +1,4 @@
-/* Protobuf's binary form, read from a file field by field. */
+/* Reads protobuf's binary form from a file, field by field. */
 #define _GNU_SOURCE
 #include "spec/proto.h"
 
@@ -20,11 +20,11 @@
 struct proto {
     char *path; /* owned */
     int fd;
-    uint64_t bytes;               /* of the file */
-    bool own, sealed;             /* fields of ours were seen; the seal was, and is right */
-    uint64_t window_at;           /* place in the file of window[0] */
-    size_t window_bytes;          /* valid ones */
-    unsigned char window[WINDOW]; /* a piece of the file, for the small reads */
+    uint64_t bytes;      /* size of the file */
+    bool own, sealed;    /* own: the file has fields of Poseidon's; sealed: its seal is right */
+    uint64_t window_at;  /* place in the file of window[0] */
+    size_t window_bytes; /* valid bytes of `window` */
+    unsigned char window[WINDOW]; /* piece of the file, for small reads */
 };
 
 int proto_error(const struct proto *proto, uint64_t at, const char *format, ...)

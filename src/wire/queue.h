@@ -57,7 +57,7 @@ struct queue_options {
 struct peer_queue {
     struct queue_entry *first;  /* root of the skew heap of waiting entries; NULL: none waits */
     struct queue_entry *newest; /* last entry put, while it waits; NULL: it was taken */
-    size_t in_flight, unacknowledged; /* bytes on their way; part without a reply on the way */
+    size_t in_flight, unacknowledged; /* unconfirmed bytes; part that no pending reply covers */
     int place; /* index in queue.heap; -1: no entry waits, or the share is full */
 };
 
