@@ -78,12 +78,12 @@ static int look(const char *path, struct guess *out)
     return 0;
 }
 
-int spec_is_solver(const char *path, bool *is)
+int spec_is_solver(const char *path, bool *solver)
 {
     struct guess guess;
     int status = look(path, &guess);
 
-    *is = guess.solver > 0;
+    *solver = guess.solver > 0;
     return status;
 }
 

@@ -174,14 +174,14 @@ static const char *other_kind(const struct model_file *file)
 static int not_a_model(const struct model_file *file, int status)
 {
     char reason[1024];
-    const char *other;
+    const char *kind;
 
     snprintf(reason, sizeof reason, "%s", status ? error_text() : "");
-    other = other_kind(file);
-    if (other != NULL)
+    kind = other_kind(file);
+    if (kind != NULL)
         return error_set("%s: expected a binary model (.caffemodel), found %s%s",
-                         proto_path(file->proto), other,
-                         strcmp(other, "a solver state") == 0
+                         proto_path(file->proto), kind,
+                         strcmp(kind, "a solver state") == 0
                              ? ": give it to --snapshot, or give the .caffemodel that belongs to it"
                              : "");
     if (status)

@@ -21,10 +21,10 @@ static int compare_texts(const void *a, const void *b)
 
 static int compare_addresses(const void *a, const void *b)
 {
-    uintptr_t one = (uintptr_t)((const struct name_entry *)a)->name;
-    uintptr_t other = (uintptr_t)((const struct name_entry *)b)->name;
+    uintptr_t left = (uintptr_t)((const struct name_entry *)a)->name;
+    uintptr_t right = (uintptr_t)((const struct name_entry *)b)->name;
 
-    return (one > other) - (one < other);
+    return (left > right) - (left < right);
 }
 
 static int (*order_of(const struct names *names))(const void *a, const void *b)

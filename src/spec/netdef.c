@@ -395,12 +395,12 @@ static int build(struct builder *b, const Caffe__NetParameter *net)
 }
 
 int net_def_create(const struct text_doc *doc, const Caffe__NetParameter *param, int phase,
-                   const Caffe__NetState *more, struct net_def **out)
+                   const Caffe__NetState *added, struct net_def **out)
 {
     struct net_state state = {.phase = phase};
     struct builder b = {.doc = doc, .state = &state};
     int status = error_status(net_state_merge(&state, param->state) ||
-                              net_state_merge(&state, more) || ALLOC(b.def, 1, "a net"));
+                              net_state_merge(&state, added) || ALLOC(b.def, 1, "a net"));
 
     state.phase = phase; /* files agree with `phase`; a stray phase must not change the net */
     if (!status) {

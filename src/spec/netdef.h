@@ -60,14 +60,14 @@ int net_state_admits(const struct net_state *state, const Caffe__LayerParameter 
 bool net_state_explain(const struct net_state *state, const Caffe__LayerParameter *layer, char *out,
                        size_t bytes);
 
-/* Makes the net of `param` for a phase. The state is param->state merged with `more`, if not NULL;
+/* Makes the net of `param` for a phase. The state is param->state merged with `added`, if not NULL;
  * neither changes the phase, as in Caffe (docs/caffe.md 4). doc: the document that holds `param`,
  * for the file's name and line numbers; NULL if `param` does not come from a text. Both must
  * outlive the result. `param` must be in today's form (spec_read_net_of ensures this). Fails on a
  * bottom that no earlier layer produces, a top that is produced twice and not in place, or a wrong
  * number of loss weights or of propagate_down. */
 int net_def_create(const struct text_doc *doc, const Caffe__NetParameter *param, int phase,
-                   const Caffe__NetState *more, struct net_def **out);
+                   const Caffe__NetState *added, struct net_def **out);
 
 /* Returns "FILE:LINE: layer 'NAME'" for messages; leaves out an unknown line. */
 struct text_place layer_def_place(const struct layer_def *layer);

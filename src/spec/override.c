@@ -65,7 +65,7 @@ static int set_field(struct text_doc *solver, const char *setting)
     const ProtobufCFieldDescriptor *field;
     const char *equals = strchr(setting, '=');
     struct strbuf text = {.data = NULL};
-    struct text_doc *little = NULL;
+    struct text_doc *parsed = NULL;
     int status;
 
     if (!equals || equals == setting || !equals[1])
@@ -76,14 +76,14 @@ static int set_field(struct text_doc *solver, const char *setting)
     status = strbuf_status(&text);
     if (!status)
         status =
-            text_read_string("--set", strbuf_text(&text), text.length, root->descriptor, &little);
+            text_read_string("--set", strbuf_text(&text), text.length, root->descriptor, &parsed);
     if (!status)
-        status = field_move(text_root(little), field, root, field);
+        status = field_move(text_root(parsed), field, root, field);
     else if (!strncmp(error_text(), "--set:", 6)) { /* the place means nothing here */
-        const char *said = strstr(error_text(), ": ");
-        error_set("--set %s%s", setting, said ? said : "");
+        const char *reason = strstr(error_text(), ": ");
+        error_set("--set %s%s", setting, reason ? reason : "");
     }
-    text_free(little);
+    text_free(parsed);
     strbuf_free(&text);
     return status;
 }

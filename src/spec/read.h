@@ -29,7 +29,7 @@ Caffe__SolverParameter *spec_solver(const struct text_doc *doc);
 
 /* Decides if a file is a solver, not a net. Counts the outermost field names that only one of the
  * two messages has, as far as the text can be scanned. Fails if the file cannot be read. */
-int spec_is_solver(const char *path, bool *is);
+int spec_is_solver(const char *path, bool *solver);
 
 /* Called after a text could not be read as a solver, or as a net. If the text is of the opposite
  * kind, replaces the error, which would list unknown fields. Returns -1. */

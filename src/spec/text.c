@@ -60,12 +60,12 @@ static const ProtobufCFieldDescriptor *other_type(const struct reader *r,
                                                   const ProtobufCMessage *message,
                                                   const ProtobufCFieldDescriptor *field)
 {
-    const ProtobufCFieldDescriptor *other;
+    const ProtobufCFieldDescriptor *list;
 
     if (r->scan.token.kind != SCAN_STRING || strcmp(field->name, "device_id") != 0)
         return field;
-    other = message_find_field(message->descriptor, "device_list");
-    return other != NULL && !field_is_set(message, other) ? other : field;
+    list = message_find_field(message->descriptor, "device_list");
+    return list != NULL && !field_is_set(message, list) ? list : field;
 }
 
 /* Keeps the lines of net-level inputs, which are no messages but become a layer: the line of each
@@ -105,7 +105,7 @@ static int read_value(struct reader *r, ProtobufCMessage *message,
 static int read_list(struct reader *r, ProtobufCMessage *message,
                      const ProtobufCFieldDescriptor *field)
 {
-    bool done, more;
+    bool done, comma;
 
     if (scan_next(&r->scan) || reader_take(r, "]", &done))
         return -1;
@@ -114,9 +114,9 @@ static int read_list(struct reader *r, ProtobufCMessage *message,
         if (read_value(r, message, field) || reader_take(r, "]", &done))
             return -1;
         if (!done) {
-            if (reader_take(r, ",", &more))
+            if (reader_take(r, ",", &comma))
                 return -1;
-            if (!more)
+            if (!comma)
                 return reader_wrong_value(r, field, "\",\" or \"]\" in the list", "");
         }
     }
@@ -238,7 +238,7 @@ static int read_field(struct reader *r, ProtobufCMessage *message)
 {
     const ProtobufCFieldDescriptor *field;
     struct scan_token token = r->scan.token;
-    bool was;
+    bool taken;
     char name[128];
 
     if (token.kind != SCAN_IDENTIFIER)
@@ -256,9 +256,9 @@ static int read_field(struct reader *r, ProtobufCMessage *message)
     } else if (read_field_value(r, message, field, &token)) {
         return -1;
     }
-    if (reader_take(r, ";", &was))
+    if (reader_take(r, ";", &taken))
         return -1;
-    return was ? 0 : reader_take(r, ",", &was);
+    return taken ? 0 : reader_take(r, ",", &taken);
 }
 
 /* Reads fields up to `close`, which stays the current token; NULL: to the end of the file. */

@@ -54,8 +54,8 @@ void reader_refuse(struct reader *r, const struct scan_token *at, size_t room, c
 
 /* ---- values (text_value.c) ---- */
 
-/* Steps over a symbol if it comes next. *was: true if it came. */
-int reader_take(struct reader *r, const char *symbol, bool *was);
+/* Steps over a symbol if it comes next. *taken: true if it came. */
+int reader_take(struct reader *r, const char *symbol, bool *taken);
 
 /* Fails with "expected `expected`, found TOKEN" for a field. remark: the message's end, or "". */
 int reader_wrong_value(struct reader *r, const ProtobufCFieldDescriptor *field,

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-int reader_take(struct reader *r, const char *symbol, bool *was)
+int reader_take(struct reader *r, const char *symbol, bool *taken)
 {
-    *was = scan_is(&r->scan, symbol);
-    return *was ? scan_next(&r->scan) : 0;
+    *taken = scan_is(&r->scan, symbol);
+    return *taken ? scan_next(&r->scan) : 0;
 }
 
 /* Returns a remark if the token looks like a template's, "{height}" or NCLASS_tpl; "" otherwise. */

@@ -78,10 +78,10 @@ void alarm_watch_stall(struct wire *wire, int64_t now)
     double waited = 1e-9 * (double)(now - wire->last_progress);
     struct strbuf text = {0};
 
-    if (watch->stall_seconds <= 0 || waited < watch->stall_seconds || wire->stall_told ||
+    if (watch->stall_seconds <= 0 || waited < watch->stall_seconds || wire->stall_reported ||
         !watch->warn || heartbeat_speaks(wire))
         return;
-    wire->stall_told = true;
+    wire->stall_reported = true;
     strbuf_printf(&text, "rank %d has waited %.0f s%s", wire->rank, waited,
                   atomic_load(&wire->close_asked) ? " to close" : "");
     if (o->describe_wait)

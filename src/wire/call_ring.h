@@ -14,9 +14,9 @@ struct ring_call {
 struct call_ring {
     struct ring_call *calls;
     size_t mask;
-    char apart[64]; /* padding: each thread's counter has its own cache line */
+    char pad_tail[64]; /* padding: each thread's counter has its own cache line */
     _Atomic size_t tail;
-    char apart_too[64];
+    char pad_head[64];
     _Atomic size_t head;
 };
 

@@ -33,13 +33,13 @@ struct peer {
 };
 
 struct heartbeat {
-    int64_t each;         /* ns between beats */
-    int64_t last, beaten; /* ns: time of the last look; time of the last beat sent */
-    struct beat mine, came;
+    int64_t period;               /* ns between beats */
+    int64_t last_look, last_sent; /* ns: time of the last look; time of the last beat sent */
+    struct beat mine, arrived;
     MPI_Request out, in; /* requests; rank 0 uses `in` only */
     struct peer *peers;  /* rank 0: every rank, itself included; elsewhere rank 0 alone */
     int npeers;
-    double told; /* seconds of silence or standstill at the last report; 0: none reported */
+    double reported; /* seconds of silence or standstill at the last report; 0: none reported */
 };
 
 int heartbeat_open(struct wire *wire)
@@ -53,7 +53,7 @@ int heartbeat_open(struct wire *wire)
         return -1;
     wire->heartbeat = heartbeat;
     heartbeat->out = heartbeat->in = MPI_REQUEST_NULL;
-    heartbeat->each = BEAT_NS * (1 + wire->nranks / BEATS_A_SECOND);
+    heartbeat->period = BEAT_NS * (1 + wire->nranks / BEATS_A_SECOND);
     if (OWN(&wire->owner, heartbeat->peers, n, "signs of life"))
         return -1;
     heartbeat->npeers = (int)n;
@@ -75,9 +75,9 @@ static void listen(struct wire *wire)
 {
     struct heartbeat *heartbeat = wire->heartbeat;
 
-    if (MPI_Irecv(&heartbeat->came, BEAT_VALUES, MPI_INT64_T, wire->rank == 0 ? MPI_ANY_SOURCE : 0,
-                  wire->rank == 0 ? TAG_BEAT : TAG_ANSWER, wire->comm,
-                  &heartbeat->in) != MPI_SUCCESS)
+    if (MPI_Irecv(&heartbeat->arrived, BEAT_VALUES, MPI_INT64_T,
+                  wire->rank == 0 ? MPI_ANY_SOURCE : 0, wire->rank == 0 ? TAG_BEAT : TAG_ANSWER,
+                  wire->comm, &heartbeat->in) != MPI_SUCCESS)
         heartbeat->in = MPI_REQUEST_NULL;
 }
 
@@ -88,7 +88,7 @@ void heartbeat_start(struct wire *wire)
 
     if (!heartbeat)
         return;
-    heartbeat->last = now;
+    heartbeat->last_look = now;
     for (int r = 0; r < heartbeat->npeers; r++)
         heartbeat->peers[r].heard = heartbeat->peers[r].moved = now;
     listen(wire);
@@ -141,15 +141,15 @@ static void take_beats(struct wire *wire, int64_t now)
 {
     struct heartbeat *heartbeat = wire->heartbeat;
     MPI_Status from;
-    int came = 1;
+    int arrived = 1;
 
-    while (heartbeat->in != MPI_REQUEST_NULL && came) {
+    while (heartbeat->in != MPI_REQUEST_NULL && arrived) {
         struct peer *peer;
 
-        if (MPI_Test(&heartbeat->in, &came, &from) != MPI_SUCCESS || !came)
+        if (MPI_Test(&heartbeat->in, &arrived, &from) != MPI_SUCCESS || !arrived)
             return;
         peer = &heartbeat->peers[from.MPI_SOURCE];
-        hear(peer, &heartbeat->came, now);
+        hear(peer, &heartbeat->arrived, now);
         if (wire->rank == 0 && is_over(&peer->answer))
             (void)MPI_Isend(&heartbeat->mine, BEAT_VALUES, MPI_INT64_T, from.MPI_SOURCE, TAG_ANSWER,
                             wire->comm, &peer->answer);
@@ -163,9 +163,9 @@ static void send_beat(struct wire *wire, int64_t now)
 
     if (wire->rank != 0 && !is_over(&heartbeat->out))
         return; /* the last beat has not left: MPI owns its buffer */
-    if (now - heartbeat->beaten < heartbeat->each)
+    if (now - heartbeat->last_sent < heartbeat->period)
         return;
-    heartbeat->beaten = now;
+    heartbeat->last_sent = now;
     heartbeat->mine = look_at_self(wire); /* rank 0 sends this beat with its answers */
     if (wire->rank == 0)
         hear(&heartbeat->peers[0], &heartbeat->mine, now);
@@ -353,13 +353,13 @@ static void judge(struct wire *wire, int64_t now)
     else if (wire->rank > 1)
         grace = WATCHDOG_GRACE_SECONDS;
     if (seconds <= wire_silence(watch->lost_seconds)) {
-        heartbeat->told = 0;
+        heartbeat->reported = 0;
         return;
     }
     lost = watch->lost_seconds > 0 && seconds > watch->lost_seconds + grace;
-    if (!lost && (wire->rank > 1 || (heartbeat->told > 0 && seconds < 2 * heartbeat->told)))
+    if (!lost && (wire->rank > 1 || (heartbeat->reported > 0 && seconds < 2 * heartbeat->reported)))
         return;
-    heartbeat->told = seconds;
+    heartbeat->reported = seconds;
     if (silent >= 0)
         describe_silence(wire, silent, seconds, &text);
     else
@@ -373,7 +373,7 @@ static void judge(struct wire *wire, int64_t now)
 
 bool heartbeat_speaks(const struct wire *wire)
 {
-    return wire->heartbeat && (wire->rank != 0 || wire->heartbeat->told > 0);
+    return wire->heartbeat && (wire->rank != 0 || wire->heartbeat->reported > 0);
 }
 
 void heartbeat_look(struct wire *wire, int64_t now)
@@ -381,10 +381,10 @@ void heartbeat_look(struct wire *wire, int64_t now)
     struct heartbeat *heartbeat = wire->heartbeat;
     int64_t lapse;
 
-    if (!heartbeat || now - heartbeat->last < BEAT_NS / 4)
+    if (!heartbeat || now - heartbeat->last_look < BEAT_NS / 4)
         return;
-    lapse = now - heartbeat->last;
-    heartbeat->last = now;
+    lapse = now - heartbeat->last_look;
+    heartbeat->last_look = now;
     for (int r = 0; r < heartbeat->npeers && lapse > WATCHDOG_STOPPED_SECONDS * BEAT_NS; r++) {
         heartbeat->peers[r].heard += lapse;
         heartbeat->peers[r].moved += lapse;

@@ -25,11 +25,11 @@ enum { LEAST_SLOTS = 32 };
          ? ((array) = grown, 0)                                                                    \
          : error_memory((count) * sizeof *(array), "messages"))
 
-/* Adds `more` slots and room to track them. */
-static int grow(struct wire *wire, int more)
+/* Adds `added` slots and room to track them. */
+static int grow(struct wire *wire, int added)
 {
     struct active *active = &wire->active;
-    size_t count = (size_t)active->capacity + (size_t)more;
+    size_t count = (size_t)active->capacity + (size_t)added;
     struct slot *slots;
     void *grown;
 
@@ -37,9 +37,9 @@ static int grow(struct wire *wire, int more)
         return error_set("internal: more than %d messages", INT_MAX);
     if (GROW_ARRAY(active->requests, count) || GROW_ARRAY(active->slots, count) ||
         GROW_ARRAY(active->completed, count) || GROW_ARRAY(active->statuses, count) ||
-        GROW_ARRAY(active->finished, count) || OWN(&wire->owner, slots, more, "messages"))
+        GROW_ARRAY(active->finished, count) || OWN(&wire->owner, slots, added, "messages"))
         return -1;
-    for (int i = more - 1; i >= 0; i--) {
+    for (int i = added - 1; i >= 0; i--) {
         slots[i].spare = wire->spare;
         wire->spare = &slots[i];
     }

@@ -208,7 +208,7 @@ static void run_loop(struct wire *wire)
         if (worked) {
             idle_turns = 0;
             wire->last_progress = now;
-            wire->stall_told = false;
+            wire->stall_reported = false;
             continue;
         }
         waits = closing || atomic_load(&wire->sleeping);

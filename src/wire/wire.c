@@ -117,7 +117,7 @@ int wire_failed(struct wire *wire)
 {
     if (!atomic_load(&wire->failed))
         return 0;
-    atomic_store(&wire->told, 1);
+    atomic_store(&wire->failure_seen, 1);
     return error_set("another rank failed"); /* wire_close agrees on the message */
 }
 
@@ -160,7 +160,7 @@ int wire_close(struct wire *wire, int status)
     assert(!wire->closed);
     assert(!wire->started || !pthread_equal(pthread_self(), wire->thread));
     /* after a failure elsewhere this rank's status is a mere consequence */
-    wire->compute_failed = status && !atomic_load(&wire->told);
+    wire->compute_failed = status && !atomic_load(&wire->failure_seen);
     if (wire->compute_failed)
         mine = strdup(error_text());
     atomic_store(&wire->close_asked, 1);

@@ -69,14 +69,14 @@ struct wire {
     bool compute_failed;     /* the compute thread closes with a failure of its own */
 
     /* wire thread -> compute thread */
-    char apart[64];
+    char pad_compute[64];
     sem_t wake;
-    _Atomic int sleeping; /* the compute thread is about to sleep on `wake` */
-    _Atomic int failed;   /* some rank failed */
-    _Atomic int told; /* the compute thread knows of `failed`: its status is a mere consequence */
+    _Atomic int sleeping;     /* the compute thread is about to sleep on `wake` */
+    _Atomic int failed;       /* some rank failed */
+    _Atomic int failure_seen; /* compute thread knows of `failed`: its status is a consequence */
 
     /* private to the wire thread */
-    char apart_too[64];
+    char pad_wire[64];
     struct queue queue;
     struct active active;
     struct slot *spare; /* free slots, allocated in blocks: the queue links slots by address */
@@ -86,18 +86,18 @@ struct wire {
     struct closing closing;
     struct heartbeat *heartbeat; /* heartbeat.c; NULL: no heartbeats */
     int64_t last_progress;       /* ns */
-    bool stall_told;
+    bool stall_reported;
 
     struct wire_counters counters;
     _Atomic int64_t begun, run_ns, cpu_ns; /* ns; the last two are set at the end */
 };
 
 /* Adds to a counter. Only one thread writes it, so no locked instruction is needed. */
-static inline void wire_count(_Atomic uint64_t *counter, uint64_t more)
+static inline void wire_count(_Atomic uint64_t *counter, uint64_t added)
 {
     uint64_t value = atomic_load_explicit(counter, memory_order_relaxed);
 
-    atomic_store_explicit(counter, value + more, memory_order_relaxed);
+    atomic_store_explicit(counter, value + added, memory_order_relaxed);
 }
 
 /* Returns true where callbacks run: on the wire thread, before wire_start on the compute thread. */
