@@ -92,7 +92,7 @@ struct wire {
     _Atomic int64_t begun, run_ns, cpu_ns; /* ns; the last two are set at the end */
 };
 
-/* Adds to a counter. Only one thread writes it, so no locked instruction is needed. */
+/* Adds to a counter that one thread alone writes, so no locked instruction is needed. */
 static inline void wire_count(_Atomic uint64_t *counter, uint64_t added)
 {
     uint64_t value = atomic_load_explicit(counter, memory_order_relaxed);
