@@ -1,5 +1,5 @@
-/* The document: a message with the places of its parts. Lines are kept by address, because
- * protobuf-c's structs have no room for them. */
+/* Documents: a message with the lines of its parts. Lines are kept by address, because protobuf-c's
+ * structs have no room for them. */
 #include "spec/text.h"
 
 #include "spec/names.h"
@@ -16,7 +16,7 @@
 struct text_doc {
     char *name;             /* owned */
     ProtobufCMessage *root; /* owned */
-    struct names lines;     /* of parts, by their addresses */
+    struct names lines;     /* lines of parts, by the parts' addresses */
     struct strbuf notices;
 };
 

@@ -1,4 +1,4 @@
-/* Members of protobuf-c messages, reached through their descriptors. */
+/* Reads and changes members of protobuf-c messages through their descriptors. */
 #include "spec/field.h"
 
 #include "util/error.h"
@@ -130,7 +130,7 @@ int message_part(ProtobufCMessage *message, const char *name, ProtobufCMessage *
     return 0;
 }
 
-/* Takes the value out of a singular field, without freeing it. */
+/* Marks a field as empty without freeing its content. */
 static void forget(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
     char *place = (char *)message + field->offset;

@@ -1,4 +1,4 @@
-/* Net or solver? */
+/* Tells a net from a solver by its field names. */
 #include "spec/read.h"
 
 #include "spec/field.h"
@@ -21,12 +21,12 @@ static bool has_field(const ProtobufCMessageDescriptor *type, const struct scan_
 }
 
 struct guess {
-    int solver;       /* > 0: a solver; < 0: a net */
-    char net[512];    /* that a solver names; "" if none */
-    char inlined[32]; /* or the field that holds one: "net_param" */
+    int solver;       /* fields of solvers minus fields of nets: > 0: a solver; < 0: a net */
+    char net[512];    /* net file named by the solver; "" if none */
+    char inlined[32]; /* or the solver's field that holds the net: "net_param" */
 };
 
-/* What a solver says of its net: "net" and "train_net" name a file, their _param holds it. */
+/* Notes a solver's net: "net" and "train_net" name a file, their _param holds the net itself. */
 static void note_net(const struct scan_token *field, struct scanner *scanner, struct guess *out)
 {
     static const char *const names[] = {"net", "train_net", "net_param", "train_net_param"};
@@ -44,7 +44,7 @@ static void note_net(const struct scan_token *field, struct scanner *scanner, st
 static int look(const char *path, struct guess *out)
 {
     struct strbuf text = {0};
-    struct scan_token field = {.length = 0}; /* the last name at the top */
+    struct scan_token field = {.length = 0}; /* last field name at the top */
     struct scanner scanner;
     int depth = 0;
     bool had_mark, value = false;
@@ -78,12 +78,12 @@ static int look(const char *path, struct guess *out)
     return 0;
 }
 
-int spec_is_solver(const char *path, bool *is)
+int spec_is_solver(const char *path, bool *solver)
 {
     struct guess guess;
     int status = look(path, &guess);
 
-    *is = guess.solver > 0;
+    *solver = guess.solver > 0;
     return status;
 }
 
@@ -105,7 +105,7 @@ int spec_kind_error(const char *path, bool wants_solver)
     char error[4096];
 
     snprintf(error, sizeof error, "%s", error_text());
-    (void)look(path, &guess); /* of a file that cannot be read the first message stands */
+    (void)look(path, &guess); /* if this fails, the first error stands */
     if (!wants_solver && guess.solver > 0)
         return refuse_solver(path, &guess);
     if (wants_solver && guess.solver < 0)

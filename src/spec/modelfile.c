@@ -1,5 +1,5 @@
-/* Caffe's binary models. The one trick: while the file is walked, everything but the weights is
- * copied into a small message of the same form, and of the weights only the places are kept. */
+/* Caffe's binary models. The trick: a walk over the file copies everything but the weights into a
+ * small message of the same form, and keeps only the places of the weights. */
 #include "spec/modelfile.h"
 
 #include "spec/caffe.pb-c.h"
@@ -18,14 +18,14 @@
 #include <string.h>
 
 #define LAYERS_MOST 100000
-#define BLOBS_MOST  100000              /* of all layers */
+#define BLOBS_MOST  100000              /* over all layers */
 #define NET_MOST    ((size_t)256 << 20) /* bytes of the net without its weights */
 
-/* Numbers of the fields that matter here, for each of the three forms of a layer. */
+/* Field numbers that matter here, for each of the three forms of a layer. */
 struct layer_form {
     const ProtobufCMessageDescriptor *type;
     uint32_t name, blobs;
-    uint32_t inner; /* a layer inside; 0: none */
+    uint32_t inner; /* field of an inner layer; 0: none */
     const struct layer_form *inner_form;
 };
 
@@ -40,8 +40,8 @@ struct model_file {
     struct proto *proto;
     struct stored_layers layers;
     int nblobs;
-    struct strbuf net;                             /* the message without weights */
-    char *text[MODEL_PREPARATION - PROTO_OWN + 1]; /* of the fields of ours */
+    struct strbuf net;                             /* encoded net without weights */
+    char *text[MODEL_PREPARATION - PROTO_OWN + 1]; /* values of Poseidon's own fields */
 };
 
 static int add_blob(struct model_file *file, struct stored_layer *layer,
@@ -68,8 +68,7 @@ static int put_key(struct strbuf *out, uint32_t number, enum proto_type type, ui
     return strbuf_status(out);
 }
 
-/* Appends a field as it is in the file. What the schema does not know - fields of forks - is left
- * out. */
+/* Appends a field unchanged; leaves out fields that the schema lacks, such as those of forks. */
 static int copy_field(struct model_file *file, const ProtobufCMessageDescriptor *type,
                       struct strbuf *out, const struct proto_field *field)
 {
@@ -94,7 +93,7 @@ static int copy_field(struct model_file *file, const ProtobufCMessageDescriptor 
     return strbuf_status(out);
 }
 
-/* One layer: notes its name and blobs, appends the rest to `out`. */
+/* Walks one layer: notes its name and blobs, appends the rest to `out`. */
 static int walk_layer(struct model_file *file, uint64_t at, uint64_t end,
                       const struct layer_form *form, struct stored_layer *layer, struct strbuf *out)
 {
@@ -149,14 +148,14 @@ static int take_layer(struct model_file *file, const struct proto_field *field)
     return status ? -1 : 0;
 }
 
-/* What someone may have given instead of a model; NULL where there is no telling. */
+/* Returns the kind of file given instead of a model; NULL if unknown. */
 static const char *other_kind(const struct model_file *file)
 {
     struct proto_field first, second;
     uint64_t at = 0, bytes = proto_bytes(file->proto);
     const char *kind = file_kind(proto_path(file->proto));
 
-    if (file_is_hdf5(proto_path(file->proto))) /* wherever it begins */
+    if (file_is_hdf5(proto_path(file->proto))) /* finds HDF5 behind a user block, too */
         return "an HDF5 file";
     if (kind)
         return kind;
@@ -171,18 +170,18 @@ static const char *other_kind(const struct model_file *file)
     return second.type == PROTO_VARINT ? "a single blob, such as a mean image" : "a solver state";
 }
 
-/* A better message for a file that is no model at all, or without one where `status` is 0. */
+/* Replaces the error by one that names the file's kind, if known. status 0: no layer was found. */
 static int not_a_model(const struct model_file *file, int status)
 {
     char reason[1024];
-    const char *other;
+    const char *kind;
 
     snprintf(reason, sizeof reason, "%s", status ? error_text() : "");
-    other = other_kind(file);
-    if (other != NULL)
+    kind = other_kind(file);
+    if (kind != NULL)
         return error_set("%s: expected a binary model (.caffemodel), found %s%s",
-                         proto_path(file->proto), other,
-                         strcmp(other, "a solver state") == 0
+                         proto_path(file->proto), kind,
+                         strcmp(kind, "a solver state") == 0
                              ? ": give it to --snapshot, or give the .caffemodel that belongs to it"
                              : "");
     if (status)
@@ -214,7 +213,7 @@ static int walk_net(struct model_file *file)
     }
     if (status == 0)
         status = proto_check_end(file->proto);
-    kind = file_kind(proto_path(file->proto)); /* a NetDef may pass for a net of old layers */
+    kind = file_kind(proto_path(file->proto)); /* a Caffe2 NetDef may look like old layers */
     return status || file->layers.count == 0 || (kind && !strcmp(kind, FILE_KIND_CAFFE2))
                ? not_a_model(file, status)
                : 0;

@@ -1,4 +1,4 @@
-/* A map from names to numbers: a tree of the C library's. */
+/* Maps names to numbers by the C library's binary tree (tsearch). */
 #define _GNU_SOURCE
 #include "spec/names.h"
 
@@ -21,10 +21,10 @@ static int compare_texts(const void *a, const void *b)
 
 static int compare_addresses(const void *a, const void *b)
 {
-    uintptr_t one = (uintptr_t)((const struct name_entry *)a)->name;
-    uintptr_t other = (uintptr_t)((const struct name_entry *)b)->name;
+    uintptr_t left = (uintptr_t)((const struct name_entry *)a)->name;
+    uintptr_t right = (uintptr_t)((const struct name_entry *)b)->name;
 
-    return (one > other) - (one < other);
+    return (left > right) - (left < right);
 }
 
 static int (*order_of(const struct names *names))(const void *a, const void *b)

@@ -1,4 +1,4 @@
-/* A map from names, or addresses, to numbers, for nets of thousands of blobs. */
+/* Maps names, or addresses, to numbers. Fast enough for nets of thousands of blobs. */
 #ifndef POSEIDON_SPEC_NAMES_H
 #define POSEIDON_SPEC_NAMES_H
 
@@ -6,14 +6,14 @@
 
 /* All zero is an empty map: `struct names names = {0};`. */
 struct names {
-    bool by_address; /* a name is the address of something, not a text. The caller's */
+    bool by_address; /* set by the caller: names are compared as addresses, not as texts */
     void *tree;      /* owned */
 };
 
-/* Sets the number of a name, which is borrowed until names_free. */
+/* Sets the number of a name. The name is borrowed until names_free. */
 int names_set(struct names *names, const void *name, int number);
 
-/* The number of that name; -1 if it has none. */
+/* Returns the number of a name; -1 if it has none. */
 int names_get(const struct names *names, const void *name);
 
 void names_free(struct names *names);

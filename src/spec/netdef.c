@@ -1,8 +1,8 @@
-/* From a file's layers to the net of one phase.
+/* Builds the net of one phase from a file's layers.
  *
- * Every time a layer writes a blob a new *version* of it comes into being (in-place layers write
- * versions of the same name). A bottom means the latest version before it. A version with two or
- * more users gets a Split behind its producer, one top for each user. */
+ * Every write to a blob creates a new *version* of the blob, in-place layers included. A bottom
+ * means the latest version before it. A version with two or more users gets a Split behind its
+ * producer, with one top for each user. */
 #include "spec/netdef.h"
 
 #include "spec/names.h"
@@ -19,24 +19,24 @@
 
 struct version {
     const char *blob;
-    int producer;                 /* index among the kept layers */
-    int top;                      /* which of its tops */
-    int users;                    /* bottoms, and one for an explicit loss weight */
-    int next;                     /* user number of the next bottom that is renamed */
+    int producer;                 /* index in builder.kept */
+    int top;                      /* index among the producer's tops */
+    int users;                    /* number of bottoms, plus one for an explicit loss weight */
+    int next;                     /* user number of the next bottom to rename */
     float loss_weight;            /* explicit weight that moves to the Split; 0: none */
-    Caffe__LayerParameter *split; /* borrowed from its layer; NULL: none yet */
+    Caffe__LayerParameter *split; /* borrowed from its layer_def; NULL: none yet */
 };
 
 struct builder {
     const struct text_doc *doc;
     const struct net_state *state;
-    const Caffe__LayerParameter **kept; /* layers of this state */
+    const Caffe__LayerParameter **kept; /* layers that the state includes */
     int nkept;
     struct version *versions;
     int nversions;
-    int *first_source;   /* per kept layer: where its bottoms begin in sources */
-    int *sources;        /* per bottom of all kept layers: its version */
-    int *first_version;  /* per kept layer: the version of its first top; the others follow */
+    int *first_source;   /* per kept layer: index of its first bottom in `sources` */
+    int *sources;        /* per bottom of all kept layers: index of its version */
+    int *first_version;  /* per kept layer: version of its first top; its other tops follow */
     struct names latest; /* blob name -> version */
     struct net_def *def;
 };
@@ -86,8 +86,7 @@ static int keep_layers(struct builder *b, const Caffe__NetParameter *net)
                         ALLOC(b->versions, ntops, "the blobs"));
 }
 
-/* Whether the layer makes a blob of that name of its own: none that it reads and changes in place.
- */
+/* Returns true if the layer makes a new blob of that name, rather than changing one in place. */
 static bool makes(const Caffe__LayerParameter *layer, const char *blob)
 {
     for (size_t i = 0; i < layer->n_bottom; i++)
@@ -99,8 +98,8 @@ static bool makes(const Caffe__LayerParameter *layer, const char *blob)
     return false;
 }
 
-/* Names a layer that makes the blob and that this state leaves out: the first that another stage or
- * level would bring in, else the first. */
+/* Names a layer that makes the blob but is left out in this state: the first one that another stage
+ * or level would include, else the first. */
 static void find_filtered(const struct builder *b, const char *blob, char *out, size_t bytes)
 {
     const Caffe__NetParameter *net = b->def->param;
@@ -176,7 +175,7 @@ static int bind_layer(struct builder *b, int layer, int *nsources)
     return 0;
 }
 
-/* <blob>_<layer>_<top>_split, with _<user> behind it when user >= 0; owned. */
+/* Returns <blob>_<layer>_<top>_split, plus _<user> if user >= 0. The caller frees the name. */
 static char *split_name(const struct builder *b, const struct version *version, int user)
 {
     struct strbuf name = {0};
@@ -206,14 +205,14 @@ static int set_loss_weights(struct layer_def *layer, const struct version *versi
         layer->loss_weights[i] = param->loss_weight[i];
     if (given == 0 && loss)
         layer->loss_weights[0] = 1;
-    /* An explicit weight of a blob that others read as well is the first user of its Split. */
+    /* The explicit weight of a blob that other layers read, too, is the first user of its Split. */
     for (int i = 0; i < layer->ntops; i++)
         if (versions[i].loss_weight != 0 && versions[i].users > 1)
             layer->loss_weights[i] = 0;
     return 0;
 }
 
-/* Fills the next free layer of the definition in from what is said of it. */
+/* Fills in the next free layer of the net from its message. */
 static struct layer_def *add_layer(struct builder *b, const Caffe__LayerParameter *param, int line)
 {
     struct layer_def *layer = &b->def->layers[b->def->nlayers++];
@@ -230,7 +229,7 @@ static struct layer_def *add_layer(struct builder *b, const Caffe__LayerParamete
     return layer;
 }
 
-/* One layer of the file. A bottom that several layers read becomes a top of its Split. */
+/* Adds a layer of the file. A bottom that several layers read becomes a top of its Split. */
 static int emit_layer(struct builder *b, int index)
 {
     const Caffe__LayerParameter *param = b->kept[index];
@@ -253,7 +252,7 @@ static int emit_layer(struct builder *b, int index)
     return set_loss_weights(layer, &b->versions[b->first_version[index]]);
 }
 
-/* What a saved model says of a Split. */
+/* Makes the message of a Split, as saved models have it. */
 static int make_split(const struct builder *b, struct version *version)
 {
     Caffe__LayerParameter *param;
@@ -325,7 +324,7 @@ static int two_sources(const struct builder *b, const struct layer_def *layer, i
 {
     const struct layer_def *first = &b->def->layers[producer];
     struct layer_def place = *layer;
-    int line = text_line(b->doc, layer->param->top[top]); /* known of net-level inputs */
+    int line = text_line(b->doc, layer->param->top[top]); /* known for net-level inputs */
     const char *remark = "";
 
     if (line > 0)
@@ -342,7 +341,7 @@ static int two_sources(const struct builder *b, const struct layer_def *layer, i
         layer_def_place(&place).text, layer->tops[top], first->name, first->line, remark);
 }
 
-/* A top is new, or the bottom of the same index of the same layer. */
+/* Checks that each top is new, or in place: the bottom of the same index of its layer. */
 static int check_tops(const struct builder *b)
 {
     struct names producers = {0};
@@ -396,14 +395,14 @@ static int build(struct builder *b, const Caffe__NetParameter *net)
 }
 
 int net_def_create(const struct text_doc *doc, const Caffe__NetParameter *param, int phase,
-                   const Caffe__NetState *more, struct net_def **out)
+                   const Caffe__NetState *added, struct net_def **out)
 {
     struct net_state state = {.phase = phase};
     struct builder b = {.doc = doc, .state = &state};
     int status = error_status(net_state_merge(&state, param->state) ||
-                              net_state_merge(&state, more) || ALLOC(b.def, 1, "a net"));
+                              net_state_merge(&state, added) || ALLOC(b.def, 1, "a net"));
 
-    state.phase = phase; /* files agree; a stray phase must not turn a net over */
+    state.phase = phase; /* files agree with `phase`; a stray phase must not change the net */
     if (!status) {
         b.def->param = param;
         status = build(&b, param);

@@ -1,4 +1,4 @@
-/* Which layers are in the net of a state. */
+/* Decides which layers belong to the net of a state. */
 #include "spec/netdef.h"
 
 #include "util/alloc.h"
@@ -39,7 +39,7 @@ static bool has_stage(const struct net_state *state, const char *stage)
     return false;
 }
 
-/* All that a rule asks for. */
+/* Appends all conditions of a rule. */
 static void describe_rule(const Caffe__NetStateRule *rule, char *out, size_t bytes)
 {
     const size_t before = strlen(out);

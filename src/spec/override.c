@@ -1,5 +1,5 @@
-/* Overrides are parsed by the reader of the files themselves, as a solver of one field, whose value
- * then takes the place of that of the file. */
+/* Parses each override with the file reader, as a solver of one field, and moves the value into the
+ * real solver. */
 #include "spec/override.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "util/alloc.h"
 #include "util/strbuf.h"
 
-/* FIELD: VALUE as a solver file would have it. */
+/* Writes FIELD: VALUE as in a solver file. */
 static void put_text(const ProtobufCFieldDescriptor *field, const char *value, struct strbuf *text)
 {
     bool quoted = *value == '"' || *value == '\'' || *value == '[',
@@ -37,7 +37,7 @@ static int find_field(const ProtobufCMessageDescriptor *solver, const char *sett
                       const char *equals, const ProtobufCFieldDescriptor **out)
 {
     static const struct {
-        const char *name, *field; /* what other programs call it */
+        const char *name, *field; /* name in other programs; Caffe's field */
     } usual[] = {{"lr", "base_lr"},
                  {"learning_rate", "base_lr"},
                  {"wd", "weight_decay"},
@@ -65,7 +65,7 @@ static int set_field(struct text_doc *solver, const char *setting)
     const ProtobufCFieldDescriptor *field;
     const char *equals = strchr(setting, '=');
     struct strbuf text = {.data = NULL};
-    struct text_doc *little = NULL;
+    struct text_doc *parsed = NULL;
     int status;
 
     if (!equals || equals == setting || !equals[1])
@@ -76,14 +76,14 @@ static int set_field(struct text_doc *solver, const char *setting)
     status = strbuf_status(&text);
     if (!status)
         status =
-            text_read_string("--set", strbuf_text(&text), text.length, root->descriptor, &little);
+            text_read_string("--set", strbuf_text(&text), text.length, root->descriptor, &parsed);
     if (!status)
-        status = field_move(text_root(little), field, root, field);
-    else if (!strncmp(error_text(), "--set:", 6)) { /* a place in what was typed says nothing */
-        const char *said = strstr(error_text(), ": ");
-        error_set("--set %s%s", setting, said ? said : "");
+        status = field_move(text_root(parsed), field, root, field);
+    else if (!strncmp(error_text(), "--set:", 6)) { /* the place means nothing here */
+        const char *reason = strstr(error_text(), ": ");
+        error_set("--set %s%s", setting, reason ? reason : "");
     }
-    text_free(little);
+    text_free(parsed);
     strbuf_free(&text);
     return status;
 }

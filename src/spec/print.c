@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Infinities, NaN, and whole numbers, for which %g would choose an exponent. */
+/* Prints infinities, NaN and whole numbers, where %g may use an exponent; else returns false. */
 static bool print_special(struct strbuf *out, double value)
 {
     if (isfinite(value) && (fabs(value) >= 1e9 || value != (double)(long)value || value == 0))
@@ -22,7 +22,7 @@ static bool print_special(struct strbuf *out, double value)
     return true;
 }
 
-/* The shortest form that reads back as this value; single: as a float of it. */
+/* Prints the shortest form that reads back as the same value. single: as the same float. */
 static void print_number(struct strbuf *out, double value, bool single)
 {
     char text[40];
@@ -31,7 +31,7 @@ static void print_number(struct strbuf *out, double value, bool single)
         return;
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
-        /* As the reader does it: over double. */
+        /* The reader, too, converts floats from double. */
         if (single ? (float)strtod(text, NULL) == (float)value : strtod(text, NULL) == value)
             break;
     }

@@ -1,4 +1,4 @@
-/* Protobuf's binary form, read from a file field by field. */
+/* Reads protobuf's binary form from a file, field by field. */
 #define _GNU_SOURCE
 #include "spec/proto.h"
 
@@ -20,11 +20,11 @@
 struct proto {
     char *path; /* owned */
     int fd;
-    uint64_t bytes;               /* of the file */
-    bool own, sealed;             /* fields of ours were seen; the seal was, and is right */
+    uint64_t bytes;               /* size of the file */
+    bool has_own, sealed;         /* fields of Poseidon's were seen; a right seal was seen */
     uint64_t window_at;           /* place in the file of window[0] */
-    size_t window_bytes;          /* valid ones */
-    unsigned char window[WINDOW]; /* a piece of the file, for the small reads */
+    size_t window_bytes;          /* valid bytes of `window` */
+    unsigned char window[WINDOW]; /* piece of the file, for small reads */
 };
 
 int proto_error(const struct proto *proto, uint64_t at, const char *format, ...)
@@ -234,13 +234,13 @@ int proto_check_field(struct proto *proto, const struct proto_field *field)
     bool seal = field->number == PROTO_SEAL && field->type == PROTO_BYTES &&
                 field->length == PROTO_SEAL_BYTES && field->begin + field->length == proto->bytes;
 
-    proto->own |= field->number >= PROTO_OWN;
+    proto->has_own |= field->number >= PROTO_OWN;
     return seal ? check_seal(proto, field) : 0;
 }
 
 int proto_check_end(const struct proto *proto)
 {
-    if (!proto->own || proto->sealed)
+    if (!proto->has_own || proto->sealed)
         return 0;
     return error_set("%s: damaged: expected its SHA-256 at the end, as poseidon writes it, found "
                      "none: the file was cut off or changed; use an older snapshot",

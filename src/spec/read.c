@@ -24,7 +24,7 @@ Caffe__SolverParameter *spec_solver(const struct text_doc *doc)
     return (Caffe__SolverParameter *)text_root(doc);
 }
 
-/* A binary model holds a net as well as its weights. */
+/* Reads the net out of a binary model. */
 static int read_binary_net(const char *path, struct text_doc **out)
 {
     struct model_file *file;
@@ -120,7 +120,7 @@ int spec_read_solver_with(const char *path, const struct spec_overrides *overrid
     return 0;
 }
 
-/* beside: the other place that was looked at, or NULL. */
+/* Sets the error for a missing file. beside: the second path tried, or NULL. */
 static int not_found(const char *path, const char *beside)
 {
     return beside

@@ -1,5 +1,5 @@
-/* Tokens of protobuf's text format, by the rules of protoc's tokenizer (checked against it in
- * tests/test_spec_text.c). */
+/* Splits protobuf's text format into tokens by the rules of protoc's tokenizer
+ * (tests/test_spec_text.c compares the two). */
 #include "spec/scan.h"
 
 #include "util/error.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ctype.h depends on the locale. */
+/* Own tests of characters, since ctype.h depends on the locale. */
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -42,7 +42,7 @@ static int hex_value(char c)
     return is_digit(c) ? c - '0' : (c | 32) - 'a' + 10;
 }
 
-/* The byte `offset` places ahead; 0 behind the end. */
+/* Returns the byte `offset` places ahead; 0 behind the end. */
 static char peek(const struct scanner *s, size_t offset)
 {
     return offset < (size_t)(s->end - s->at) ? s->at[offset] : '\0';
@@ -59,7 +59,7 @@ static bool line_has(const struct scanner *s, const char *what)
     return false;
 }
 
-/* Files that were never meant to be read as they are deserve another word than "expected ...". */
+/* Returns a remark on a file that was never meant to be read as it is; "" for other files. */
 static const char *odd_file(const struct scanner *s)
 {
     static const char *const templates[] = {"$", "{{", "{%", "%(", "<%", "..."};
@@ -107,7 +107,7 @@ bool scan_is(const struct scanner *s, const char *text)
            memcmp(s->token.text, text, s->token.length) == 0;
 }
 
-/* An error at a place inside the current token. */
+/* Fails at a place inside the current token. */
 static int error_at(struct scanner *s, const char *where, const char *what)
 {
     s->token.column = (int)(where - s->line_begin) + 1;
@@ -132,7 +132,7 @@ static void skip_blanks(struct scanner *s)
     }
 }
 
-/* One escape; s->at is behind the backslash. */
+/* Reads one escape; s->at is behind the backslash. */
 static int read_escape(struct scanner *s)
 {
     char c = peek(s, 0);
@@ -323,12 +323,11 @@ double scan_double(const struct scan_token *token)
     char small[64], *text = small;
     double value;
 
-    /* strtod wants an end; long numbers are rare enough to be worth a little memory. */
+    /* strtod needs a terminated text; only long numbers need memory for it */
     if (token->length >= sizeof small) {
         text = malloc(token->length + 1);
         if (text == NULL)
-            return strtod(token->text,
-                          NULL); /* a number never lies at the very end of its buffer */
+            return strtod(token->text, NULL); /* safe: a non-digit follows every number */
     }
     memcpy(text, token->text, token->length);
     text[token->length] = '\0';
@@ -371,7 +370,7 @@ static uint32_t read_hex(const char **at, const char *end, size_t most)
     return code;
 }
 
-/* Four hexadecimal digits, or a surrogate pair of two \u in a row. */
+/* Reads four hexadecimal digits, or a surrogate pair of two \u in a row. */
 static uint32_t read_u16(const char **at, const char *end)
 {
     uint32_t high = read_hex(at, end, 4), low;

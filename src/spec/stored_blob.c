@@ -1,6 +1,6 @@
-/* Blobs inside binary files. A blob is walked twice: once for its shape and once for its values.
- * NVIDIA's Caffe since 0.16, DIGITS 6 and OpenCV's shrinkCaffeModel have fields of their own for
- * values: raw bytes, and what they are. */
+/* Blobs in binary files. A blob is walked twice: for its shape, then for its values. NVIDIA's Caffe
+ * since 0.16, DIGITS 6 and OpenCV's shrinkCaffeModel store values in fields of their own: raw bytes
+ * and their type. */
 #include "spec/stored_blob.h"
 
 #include "util/alloc.h"
@@ -38,7 +38,7 @@ static int add_dim(const struct proto *proto, uint64_t at, struct stored_blob *b
     return 0;
 }
 
-/* A list of sizes, in either of the two ways in which protobuf writes lists. */
+/* Reads a list of sizes, packed or not. */
 static int scan_shape(struct proto *proto, uint64_t at, uint64_t end, struct stored_blob *blob)
 {
     struct proto_field field;
@@ -60,7 +60,7 @@ static int scan_shape(struct proto *proto, uint64_t at, uint64_t end, struct sto
     return 0;
 }
 
-/* Bytes of one value in a field that holds values of a blob, 1 of raw ones; 0 if it holds none. */
+/* Returns the bytes of a value in a field of blob values (1 if raw); 0 for other fields. */
 static uint64_t value_bytes(const struct proto_field *field)
 {
     if (field->number == DATA && (field->type == PROTO_BYTES || field->type == PROTO_FIXED32))
@@ -71,7 +71,7 @@ static uint64_t value_bytes(const struct proto_field *field)
     return field->number == RAW_DATA && field->type == PROTO_BYTES;
 }
 
-/* The old way to give a shape has four axes whether all are there or not. */
+/* Sets one axis of an old-form shape, which always has four axes, given or not. */
 static void set_legacy(struct stored_blob *blob, const struct proto_field *field)
 {
     if (!blob->legacy) {
@@ -82,8 +82,8 @@ static void set_legacy(struct stored_blob *blob, const struct proto_field *field
     blob->dim[field->number - NUM] = (int32_t)field->value;
 }
 
-/* Of raw bytes their own type, which is one of NVIDIA's DOUBLE, FLOAT, FLOAT16, INT and UINT. As in
- * Caffe, doubles win where floats are there, too, and in NVIDIA's raw bytes win over both. */
+/* Chooses the values' field and type. Doubles win over floats, as in Caffe, and raw bytes over
+ * both, as in NVIDIA's Caffe. Raw bytes have a type field: DOUBLE, FLOAT, FLOAT16, INT or UINT. */
 static int set_values(const struct proto *proto, struct stored_blob *blob,
                       const uint64_t bytes[RAW_DATA + 1], uint64_t raw_type)
 {
@@ -134,7 +134,7 @@ int stored_blob_scan(struct proto *proto, uint64_t begin, uint64_t end, struct s
     return set_values(proto, out, bytes, raw_type);
 }
 
-/* Sign, 5 bits of exponent, 10 of mantissa. */
+/* Converts an IEEE half: sign, 5 bits of exponent, 10 of mantissa. */
 static float half_value(uint32_t bits)
 {
     int exponent = (int)(bits >> 10 & 31);
@@ -240,7 +240,7 @@ void stored_layers_free(struct stored_layers *layers)
     free(layers->layer);
 }
 
-/* The product of its sizes; false where it is none that can be had. */
+/* Multiplies a blob's sizes; false if one is negative or the product overflows. */
 static bool count_shape(const struct stored_blob *blob, uint64_t *elems)
 {
     *elems = 1;

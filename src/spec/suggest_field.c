@@ -1,4 +1,4 @@
-/* What someone may have meant by a field or a value that the schema has not. */
+/* Suggests what an unknown field or value may have meant. */
 #include "spec/suggest_field.h"
 
 #include <stdio.h>
@@ -10,8 +10,8 @@
 
 /* Fields that public files use and that Caffe itself does not have. */
 static const struct {
-    const char *name;   /* of the fork; or, in small letters, what the fork is for */
-    const char *fields; /* with blanks between them; MESSAGE.FIELD where only one message has it */
+    const char *name;   /* name of the fork; or, in small letters, purpose of the fork */
+    const char *fields; /* blank-separated; MESSAGE.FIELD if only one message has the field */
 } forks[] = {
     {"Ristretto", "quantization_param"},
     {"SSD",
@@ -124,7 +124,7 @@ static const char *fork_of(const ProtobufCMessageDescriptor *message, const char
     return NULL;
 }
 
-/* Fields of this message that are messages and have such a field themselves; the first few. */
+/* Lists the first few fields whose messages have a field `name`; returns their number. */
 static int list_homes(const ProtobufCMessageDescriptor *message, const char *name, char *out,
                       size_t bytes)
 {
@@ -145,7 +145,7 @@ static int list_homes(const ProtobufCMessageDescriptor *message, const char *nam
     return found;
 }
 
-/* A field that begins a block, such as the next layer, cannot have been meant for this message. */
+/* Returns true if the field begins a block, such as the next layer, and so belongs to `outer`. */
 static bool opens_message(const ProtobufCMessageDescriptor *outer, const char *name)
 {
     const ProtobufCFieldDescriptor *field = message_find_field(outer, name);

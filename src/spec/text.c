@@ -1,4 +1,4 @@
-/* Reads protobuf's text format: a recursive descent over scan.h's tokens, led by descriptors. */
+/* Reads protobuf's text format by recursive descent over scan.h's tokens, led by descriptors. */
 #include "spec/text.h"
 
 #include "spec/caffe.pb-c.h"
@@ -25,7 +25,7 @@ static int put_value(ProtobufCMessage *message, const ProtobufCFieldDescriptor *
     return 0;
 }
 
-/* { fields } or < fields >. The new message is in its parent before it is filled, so that a failure
+/* Reads { fields } or < fields >. Puts the new message into its parent first, so that a failure
  * frees it with the root. */
 static int read_message(struct reader *r, ProtobufCMessage *parent,
                         const ProtobufCFieldDescriptor *field)
@@ -54,21 +54,22 @@ static int read_message(struct reader *r, ProtobufCMessage *parent,
     return scan_next(&r->scan);
 }
 
-/* The fields of Poseidon's first release that had another type than Caffe's of the same name. */
+/* Returns the field for a value of another type than Caffe's: Poseidon's first release allowed a
+ * string for device_id, which goes to device_list. */
 static const ProtobufCFieldDescriptor *other_type(const struct reader *r,
                                                   const ProtobufCMessage *message,
                                                   const ProtobufCFieldDescriptor *field)
 {
-    const ProtobufCFieldDescriptor *other;
+    const ProtobufCFieldDescriptor *list;
 
     if (r->scan.token.kind != SCAN_STRING || strcmp(field->name, "device_id") != 0)
         return field;
-    other = message_find_field(message->descriptor, "device_list");
-    return other != NULL && !field_is_set(message, other) ? other : field;
+    list = message_find_field(message->descriptor, "device_list");
+    return list != NULL && !field_is_set(message, list) ? list : field;
 }
 
-/* Net-level inputs are no messages and become a layer all the same: the line of each name is kept,
- * and of their sizes that of the first, under the field's own address. */
+/* Keeps the lines of net-level inputs, which are no messages but become a layer: the line of each
+ * name and, under the field's own address, of the first size. */
 static int keep_line(struct reader *r, const ProtobufCMessage *message,
                      const ProtobufCFieldDescriptor *field, const union field_value *value)
 {
@@ -104,7 +105,7 @@ static int read_value(struct reader *r, ProtobufCMessage *message,
 static int read_list(struct reader *r, ProtobufCMessage *message,
                      const ProtobufCFieldDescriptor *field)
 {
-    bool done, more;
+    bool done, comma;
 
     if (scan_next(&r->scan) || reader_take(r, "]", &done))
         return -1;
@@ -113,16 +114,16 @@ static int read_list(struct reader *r, ProtobufCMessage *message,
         if (read_value(r, message, field) || reader_take(r, "]", &done))
             return -1;
         if (!done) {
-            if (reader_take(r, ",", &more))
+            if (reader_take(r, ",", &comma))
                 return -1;
-            if (!more)
+            if (!comma)
                 return reader_wrong_value(r, field, "\",\" or \"]\" in the list", "");
         }
     }
     return 0;
 }
 
-/* Skips { ... }, < ... > or [ ... ]; which bracket closes which is not checked. */
+/* Skips { ... }, < ... > or [ ... ] without checking that brackets match in kind. */
 static int skip_brackets(struct reader *r)
 {
     int open = 0;
@@ -138,8 +139,8 @@ static int skip_brackets(struct reader *r)
     return 0;
 }
 
-/* Skips what stands behind the name of an unknown field, so that the next field can be read. Fails,
- * without a message that matters, when there is no telling where that is. */
+/* Skips the value of an unknown field, so that the next field can be read. Fails if the end of the
+ * value is unclear; the error does not matter. */
 static int skip_value(struct reader *r)
 {
     bool colon, minus;
@@ -161,8 +162,8 @@ static int skip_value(struct reader *r)
     return scan_next(&r->scan);
 }
 
-/* Name and type of the layer that is being read go with the place, as far as they have been read:
- * fields that only a fork has mostly belong to layers that only a fork has. */
+/* Puts name and type of the current layer, as far as read, behind the place: a fork's fields mostly
+ * belong to a fork's layers. */
 void reader_refuse(struct reader *r, const struct scan_token *at, size_t room, const char *tail)
 {
     const Caffe__LayerParameter *layer = (const Caffe__LayerParameter *)r->layer;
@@ -210,7 +211,7 @@ static int expected_name(struct reader *r)
                       r->stack[r->depth]->name, r->line_of[r->depth], found.text);
 }
 
-/* What follows the name of a known field. */
+/* Reads everything behind the name of a known field. */
 static int read_field_value(struct reader *r, ProtobufCMessage *message,
                             const ProtobufCFieldDescriptor *field, const struct scan_token *token)
 {
@@ -237,7 +238,7 @@ static int read_field(struct reader *r, ProtobufCMessage *message)
 {
     const ProtobufCFieldDescriptor *field;
     struct scan_token token = r->scan.token;
-    bool was;
+    bool taken;
     char name[128];
 
     if (token.kind != SCAN_IDENTIFIER)
@@ -255,12 +256,12 @@ static int read_field(struct reader *r, ProtobufCMessage *message)
     } else if (read_field_value(r, message, field, &token)) {
         return -1;
     }
-    if (reader_take(r, ";", &was))
+    if (reader_take(r, ";", &taken))
         return -1;
-    return was ? 0 : reader_take(r, ",", &was);
+    return taken ? 0 : reader_take(r, ",", &taken);
 }
 
-/* Fields up to `close`, which stays the current token; NULL: up to the end of the file. */
+/* Reads fields up to `close`, which stays the current token; NULL: to the end of the file. */
 static int read_fields(struct reader *r, ProtobufCMessage *message, const char *close)
 {
     if (text_set_line(r->doc, message, r->field_line))
@@ -276,8 +277,8 @@ static int read_fields(struct reader *r, ProtobufCMessage *message, const char *
     return 0;
 }
 
-/* Unknown fields come first, then the types that are not supported, then what stopped the reading,
- * if anything did. */
+/* Sets the error: unknown fields first, then unsupported types, then the reason why reading
+ * stopped, if it did. */
 static int unknown_error(struct reader *r, const char *stopped_by)
 {
     const Caffe__NetParameter *net = (const Caffe__NetParameter *)text_root(r->doc);

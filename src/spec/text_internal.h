@@ -1,4 +1,4 @@
-/* Between the files that read texts. */
+/* Shared by the files that read texts. */
 #ifndef POSEIDON_SPEC_TEXT_INTERNAL_H
 #define POSEIDON_SPEC_TEXT_INTERNAL_H
 
@@ -11,8 +11,7 @@
 
 #define DEPTH_MOST 64
 
-/* Bytes of a list of refusals: fields leave room for types, and both for what stopped the reading.
- */
+/* Bytes of a list of refusals: fields leave room for types, and types for the last error. */
 #define FIELDS_ROOM   1600
 #define REFUSALS_ROOM 3200
 
@@ -21,15 +20,15 @@ struct reader {
     struct text_doc *doc;
     int depth;
     const ProtobufCMessageDescriptor *stack[DEPTH_MOST + 1]; /* open messages, outermost first */
-    const ProtobufCMessage *layer; /* the last one opened below the root */
-    text_check_type *check_type;   /* or NULL */
+    const ProtobufCMessage *layer; /* last message opened below the root */
+    text_check_type *check_type;   /* may be NULL */
     bool drop_idle;
-    int line_of[DEPTH_MOST + 1]; /* where they were opened */
-    int field_line;              /* of the name of the field being read */
-    struct strbuf refused;       /* unknown fields, and types of the old form */
+    int line_of[DEPTH_MOST + 1]; /* lines on which the messages of `stack` begin */
+    int field_line;              /* line of the current field's name */
+    struct strbuf refused;       /* lines on unknown fields and on types of the old form */
 };
 
-/* What a field can hold; the member that its type names is in use. */
+/* Value of a field; the field's type selects the member. */
 union field_value {
     int32_t i32;
     uint32_t u32;
@@ -38,31 +37,31 @@ union field_value {
     float f;
     double d;
     protobuf_c_boolean truth;
-    int number; /* of an enum */
+    int number; /* for enums */
     char *string;
     ProtobufCBinaryData bytes;
     ProtobufCMessage *message;
 };
 
-/* An empty document around `root`, which it takes over on success. */
+/* Creates an empty document around `root` and takes over `root` on success. */
 int doc_create(const char *name, ProtobufCMessage *root, struct text_doc **out);
 
-/* All bytes of a file; to be freed in either case. */
+/* Reads all bytes of a file. The caller frees *out, also after a failure. */
 int text_read_bytes(const char *path, struct strbuf *out);
 
-/* Notes what is unknown at a token. */
+/* Adds a line on an unknown thing at a token, with the layer around it. */
 void reader_refuse(struct reader *r, const struct scan_token *at, size_t room, const char *tail);
 
 /* ---- values (text_value.c) ---- */
 
-/* Steps over a symbol if it comes next; *was says whether. */
-int reader_take(struct reader *r, const char *symbol, bool *was);
+/* Steps over a symbol if it comes next. *taken: true if it came. */
+int reader_take(struct reader *r, const char *symbol, bool *taken);
 
-/* Fails: `expected` was, and the present token was found. remark: what follows it, or "". */
+/* Fails with "expected `expected`, found TOKEN" for a field. remark: the message's end, or "". */
 int reader_wrong_value(struct reader *r, const ProtobufCFieldDescriptor *field,
                        const char *expected, const char *remark);
 
-/* The value of a field that is no message; steps over it. Strings are the caller's to free. */
+/* Reads the value of a field that is no message and steps over it. The caller frees strings. */
 int reader_scalar(struct reader *r, const ProtobufCFieldDescriptor *field, union field_value *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* Values of the text format: numbers, words and strings, by the field's descriptor. */
+/* Reads values of the text format: numbers, words and strings, by the field's descriptor. */
 #include "spec/text_internal.h"
 
 #include "spec/suggest_field.h"
@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-int reader_take(struct reader *r, const char *symbol, bool *was)
+int reader_take(struct reader *r, const char *symbol, bool *taken)
 {
-    *was = scan_is(&r->scan, symbol);
-    return *was ? scan_next(&r->scan) : 0;
+    *taken = scan_is(&r->scan, symbol);
+    return *taken ? scan_next(&r->scan) : 0;
 }
 
-/* Templates have a "{height}" or NCLASS_tpl where a number is expected. */
+/* Returns a remark if the token looks like a template's, "{height}" or NCLASS_tpl; "" otherwise. */
 static const char *template_remark(const struct reader *r)
 {
     const struct scan_token *token = &r->scan.token;
@@ -37,7 +37,7 @@ int reader_wrong_value(struct reader *r, const ProtobufCFieldDescriptor *field,
                       field->name, r->stack[r->depth]->name, found.text, remark);
 }
 
-/* An integer with an optional sign: magnitude up to `most`, or most + 1 when negative. */
+/* Reads an integer with an optional sign: magnitude up to `most`, or most + 1 if negative. */
 static int read_signed(struct reader *r, const ProtobufCFieldDescriptor *field, uint64_t most,
                        int64_t *out)
 {
@@ -126,7 +126,7 @@ static int read_truth(struct reader *r, const ProtobufCFieldDescriptor *field,
     return reader_wrong_value(r, field, "true or false", "");
 }
 
-/* Types of the old form are an enum, and those of forks are not in it. */
+/* Adds a line on an unknown layer type of the old form, whose enum lacks forks' types. */
 static void unknown_type(struct reader *r, const struct scan_token *at, const char *type,
                          const char *remark)
 {
@@ -181,8 +181,8 @@ static int read_enum(struct reader *r, const ProtobufCFieldDescriptor *field, in
     return 0;
 }
 
-/* What is wrong with a string; NULL: nothing. A path of Windows loses its backslashes: "E:\\new"
- * has a line feed. */
+/* Returns the fault of a string; NULL: none. A Windows path loses its backslashes: "E:\\new" has
+ * a line feed. */
 static const char *wrong_text(const ProtobufCFieldDescriptor *field, const char *text,
                               size_t length)
 {
@@ -197,7 +197,7 @@ static const char *wrong_text(const ProtobufCFieldDescriptor *field, const char 
     return NULL;
 }
 
-/* One string, or several in a row, which are joined. The result has a zero byte behind it. */
+/* Reads one string, or joins several in a row. A zero byte follows the result. */
 static int read_string(struct reader *r, const ProtobufCFieldDescriptor *field,
                        ProtobufCBinaryData *out)
 {

@@ -1,4 +1,4 @@
-/* Brings nets and solvers written for older releases of Caffe into today's form. */
+/* Brings nets and solvers of older releases of Caffe into today's form. */
 #include "spec/upgrade.h"
 
 #include "spec/field.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* By the numbers of V1. */
+/* Layer types, indexed by their V1 numbers. */
 static const struct upgrade_type types[] = {
     {"", NULL, NULL},
     {"Accuracy", "accuracy", NULL},
@@ -58,7 +58,7 @@ const struct upgrade_type *upgrade_type(int v1_type)
     return v1_type < 0 || (size_t)v1_type >= sizeof types / sizeof *types ? NULL : &types[v1_type];
 }
 
-/* A new element of a repeated field of messages. */
+/* Appends a new message to a repeated field. */
 static int append_new(ProtobufCMessage *message, const char *name, ProtobufCMessage **out)
 {
     const ProtobufCFieldDescriptor *field = message_find_field(message->descriptor, name);
@@ -81,7 +81,7 @@ int upgrade_move(ProtobufCMessage *from, const char *from_name, ProtobufCMessage
                : 0;
 }
 
-/* Settings of V1 data layers that have moved to a message of their own. */
+/* Moves settings of V1 data layers to transform_param. */
 static int upgrade_transform(Caffe__V1LayerParameter *layer)
 {
     static const char *const names[] = {"scale", "mean_file", "crop_size", "mirror"};
@@ -109,7 +109,7 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* The lists of V1, one entry per parameter, become one message per parameter. */
+/* Turns V1's lists, with one entry per parameter, into one message per parameter. */
 static int upgrade_params(Caffe__V1LayerParameter *old, Caffe__LayerParameter *layer)
 {
     size_t count = larger(larger(old->n_param, old->n_blob_share_mode),
@@ -158,7 +158,7 @@ static int upgrade_layer(const struct text_doc *doc, Caffe__V1LayerParameter *ol
         const ProtobufCFieldDescriptor *source = &from->fields[i];
         const ProtobufCFieldDescriptor *target = message_find_field(to, source->name);
 
-        /* All that kept its name kept its kind as well, except type and param. */
+        /* Fields with an unchanged name have an unchanged kind, except type and param. */
         if (target != NULL && target->type == source->type && target->label == source->label &&
             upgrade_move(&old->base, source->name, &layer->base, source->name))
             return -1;
@@ -181,7 +181,7 @@ static int upgrade_v1(Caffe__NetParameter *net, struct text_doc *doc)
     return 0;
 }
 
-/* Shapes of the net-level inputs: whole ones, or four numbers for each. */
+/* Adds the shapes of net-level inputs, given whole or as four numbers for each input. */
 static int add_input_shapes(Caffe__NetParameter *net, const struct text_doc *doc,
                             ProtobufCMessage *to)
 {
@@ -226,8 +226,8 @@ void upgrade_find_left_out(const struct text_doc *doc, const char *input, char *
         snprintf(out, bytes, "%.*s", (int)strcspn(at, "\n"), at);
 }
 
-/* Net-level inputs become the tops of a first layer named "input"; those without a size go, as in
- * Caffe. */
+/* Turns net-level inputs into the tops of a first layer named "input". Drops inputs without a size,
+ * as Caffe does. */
 static int upgrade_input(Caffe__NetParameter *net, struct text_doc *doc)
 {
     static const char *const gone[] = {"input", "input_shape", "input_dim"};
@@ -258,7 +258,7 @@ static int upgrade_input(Caffe__NetParameter *net, struct text_doc *doc)
     return 0;
 }
 
-/* BatchNorm's three blobs are statistics: files that list settings for them mean "do not learn". */
+/* Keeps BatchNorm's three blobs, which are statistics, from learning if they have settings. */
 static void upgrade_batch_norm(Caffe__LayerParameter *layer)
 {
     if (layer->type == NULL || strcmp(layer->type, "BatchNorm") != 0 || layer->n_param != 3)
@@ -269,7 +269,7 @@ static void upgrade_batch_norm(Caffe__LayerParameter *layer)
     }
 }
 
-/* What the forks called ceil_mode before Caffe had round_mode; the latter wins. */
+/* Turns ceil_mode, the forks' name before Caffe had it, into round_mode, which wins over it. */
 static void upgrade_ceil_mode(Caffe__PoolingParameter *pooling)
 {
     if (pooling == NULL || !pooling->has_ceil_mode)

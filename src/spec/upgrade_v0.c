@@ -1,5 +1,5 @@
-/* The first form of nets: every layer is `layers { layer { all settings } bottom top }`. One table
- * says where each of those settings lives now. */
+/* Upgrades the first form of nets: every layer is `layers { layer { all settings } bottom top }`.
+ * One table maps each setting to its place today. */
 #include "spec/upgrade_internal.h"
 
 #include "spec/field.h"
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where a V0 setting goes. `types` are the V0 types that have it, between blanks; NULL: any type,
- * into transform_param. */
+/* Targets of V0 settings. types: V0 types that have the setting, between blanks; NULL: any type,
+ * target in transform_param. */
 static const struct {
     const char *name, *types, *target;
 } moves[] = {
@@ -63,7 +63,7 @@ static const char *type_of(const Caffe__V1LayerParameter *layer)
     return layer->layer != NULL && layer->layer->type != NULL ? layer->layer->type : "";
 }
 
-/* The name moves from the inner layer to the outer one on the way. */
+/* Returns the layer's name, which an upgrade moves from the inner to the outer layer. */
 static const char *name_of(const Caffe__V1LayerParameter *layer)
 {
     const char *name =
@@ -80,7 +80,7 @@ static bool has_type(const char *list, const char *type)
     return strstr(list, word) != NULL;
 }
 
-/* Moves one setting that is set; a setting that its type does not have is dropped with a remark. */
+/* Moves one setting; drops a setting that the layer's type does not have, with a remark. */
 static int move_setting(struct text_doc *doc, Caffe__V1LayerParameter *layer, const char *name,
                         const char *message)
 {
@@ -142,7 +142,7 @@ static int upgrade_one(struct text_doc *doc, Caffe__V1LayerParameter *layer)
     return status;
 }
 
-/* Gives the padding of a padding layer to the layer that reads it. */
+/* Moves the padding of a padding layer to the layer that reads it. */
 static int take_padding(const struct text_doc *doc, Caffe__V1LayerParameter *layer,
                         const Caffe__V1LayerParameter *padding)
 {
@@ -166,7 +166,7 @@ static int take_padding(const struct text_doc *doc, Caffe__V1LayerParameter *lay
     return 0;
 }
 
-/* Padding layers give their pad to their reader and go. */
+/* Removes padding layers; their readers take over the padding. */
 static int fold_padding(Caffe__NetParameter *net, const struct text_doc *doc)
 {
     struct names producers = {0};

@@ -1,6 +1,6 @@
-/* Failures travel by a message without bytes on a communicator of their own. A rank passes the
- * first one on to those 1, 2, 4, ... ranks further, as it does with a failure of its own: so
- * everybody hears of it after log2 of the ranks, and nobody has to reach all others at once. */
+/* Alarms: a failure travels as an empty message. A rank that fails, or hears of a failure for the
+ * first time, alerts the ranks 1, 2, 4, ... further on. So every rank hears of the failure after
+ * log2(ranks) steps, and no rank has to reach all others. */
 #include "wire/wire_internal.h"
 
 #include "util/agree.h"
@@ -53,7 +53,7 @@ void alarm_raise(struct wire *wire, bool own)
 
 /* ---- stalls ---- */
 
-/* What the wire itself knows of. */
+/* Appends the messages that wait or are on their way. */
 static void put_messages(const struct wire *wire, struct strbuf *text)
 {
     const struct active *active = &wire->active;
@@ -78,10 +78,10 @@ void alarm_watch_stall(struct wire *wire, int64_t now)
     double waited = 1e-9 * (double)(now - wire->last_progress);
     struct strbuf text = {0};
 
-    if (watch->stall_seconds <= 0 || waited < watch->stall_seconds || wire->stall_told ||
+    if (watch->stall_seconds <= 0 || waited < watch->stall_seconds || wire->stall_reported ||
         !watch->warn || heartbeat_speaks(wire))
         return;
-    wire->stall_told = true;
+    wire->stall_reported = true;
     strbuf_printf(&text, "rank %d has waited %.0f s%s", wire->rank, waited,
                   atomic_load(&wire->close_asked) ? " to close" : "");
     if (o->describe_wait)

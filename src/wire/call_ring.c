@@ -1,4 +1,4 @@
-/* Counters only grow; a call's place is its number modulo the size, a power of two. */
+/* Counters only grow; call number n is stored at n modulo the size, a power of two. */
 #include "wire/call_ring.h"
 
 #include <assert.h>

@@ -1,5 +1,4 @@
-/* Calls on their way from the compute thread to the wire thread: a ring with one writer and one
- * reader, and no lock. */
+/* Ring of calls from the compute thread to the wire thread: one writer, one reader, no lock. */
 #ifndef POSEIDON_WIRE_CALL_RING_H
 #define POSEIDON_WIRE_CALL_RING_H
 
@@ -15,23 +14,24 @@ struct ring_call {
 struct call_ring {
     struct ring_call *calls;
     size_t mask;
-    char apart[64]; /* each thread's counter has a cache line of its own */
+    char pad_tail[64]; /* padding: each thread's counter has its own cache line */
     _Atomic size_t tail;
-    char apart_too[64];
+    char pad_head[64];
     _Atomic size_t head;
 };
 
-/* Room for `calls` at least, which the owner has; fails where memory does, with a message. */
+/* Allocates room for at least `calls` calls, owned by `owner`; -1 with a message on failure. */
 int call_ring_open(struct call_ring *ring, struct owner *owner, int calls);
 
-/* Writer: false if there is no room. What it wrote before is seen by the call's reader. */
+/* Adds a call; false if the ring is full. Writer only. The reader of a call sees everything that
+ * the writer stored before adding the call. */
 bool call_ring_put(struct call_ring *ring, struct ring_call call);
 
-/* Reader: takes the oldest call; false if the ring is empty. */
+/* Takes the oldest call; false if the ring is empty. Reader only. */
 bool call_ring_take(struct call_ring *ring, struct ring_call *out);
 
-/* Reader: whether the ring is empty. Sequentially consistent: a reader that first says it is going
- * to sleep, and a writer that looks for sleepers after call_ring_put, cannot miss each other. */
+/* Returns true if the ring is empty. Reader only. Sequentially consistent: a reader that announces
+ * its sleep before this call cannot miss a writer that looks for sleepers after call_ring_put. */
 bool call_ring_empty(struct call_ring *ring);
 
 #endif

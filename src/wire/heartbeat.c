@@ -1,9 +1,8 @@
-/* Signs of life. Every few seconds each rank's wire thread tells rank 0 where its compute thread
- * is, how much it has got done and whether it waits, and rank 0 answers: so a rank that is silent,
- * because it is stopped, dead or cut off, is told from the many that merely wait for it; and so is
- * one that lives and yet stands still, as in a file system that does not answer. Rank 0 speaks for
- * all; rank 1 where it is rank 0 that is silent. A time in which this rank was itself stopped
- * counts for nobody's silence. */
+/* Heartbeats tell a rank that hangs from the many ranks that wait for it. Every few seconds each
+ * wire thread tells rank 0 its compute thread's position, progress and wait, and rank 0 answers.
+ * Rank 0 reports a rank that is silent (stopped, dead, cut off) or alive without progress (a file
+ * system that hangs). Rank 1 reports a silent rank 0. Time in which this rank itself was stopped
+ * does not count as silence. */
 #include "wire/wire_internal.h"
 
 #include "util/error.h"
@@ -13,34 +12,34 @@
 
 #include <string.h>
 
-enum { TAG_BEAT = 2, TAG_ANSWER = 3, BEATS_A_SECOND = 64 }; /* that rank 0 takes */
+enum { TAG_BEAT = 2, TAG_ANSWER = 3, BEATS_A_SECOND = 64 }; /* most beats that rank 0 takes */
 
-#define BEAT_NS ((int64_t)1000000000) /* from one sign of life to the next, of few ranks */
+#define BEAT_NS ((int64_t)1000000000) /* interval of beats with few ranks */
 
-/* What a rank tells. */
+/* One heartbeat of a rank. */
 struct beat {
-    struct wire_place at; /* the compute thread's */
-    int64_t waits;        /* for the network: one of these; 0: for nothing */
+    struct wire_place at; /* position of the compute thread */
+    int64_t waits;        /* WAITS or CLOSES; 0: the rank waits for no other rank */
 };
 enum { WAITS = 1, CLOSES = 2 };
 
 enum { BEAT_VALUES = sizeof(struct beat) / sizeof(int64_t) };
 
-/* What is known of another rank. */
+/* Last news of a rank. */
 struct peer {
     struct beat beat;
-    int64_t heard, moved; /* ns: its last beat, and the last that told of something new */
-    MPI_Request answer;   /* rank 0's, on its way */
+    int64_t heard, moved; /* ns: time of the last beat; time of the last progress */
+    MPI_Request answer;   /* rank 0: request of the answer under way */
 };
 
 struct heartbeat {
-    int64_t each;         /* ns from one beat to the next */
-    int64_t last, beaten; /* ns: the last look, the last beat sent */
-    struct beat mine, came;
-    MPI_Request out, in; /* rank 0: in alone */
-    struct peer *peers;  /* rank 0: every rank, itself too; elsewhere [0] alone, rank 0 */
+    int64_t period;               /* ns between beats */
+    int64_t last_look, last_sent; /* ns: time of the last look; time of the last beat sent */
+    struct beat mine, arrived;
+    MPI_Request out, in; /* requests; rank 0 uses `in` only */
+    struct peer *peers;  /* rank 0: every rank, itself included; elsewhere rank 0 alone */
     int npeers;
-    double told; /* seconds of silence or standstill when that was said last; 0: it was not */
+    double reported; /* seconds of silence or standstill at the last report; 0: none reported */
 };
 
 int heartbeat_open(struct wire *wire)
@@ -54,7 +53,7 @@ int heartbeat_open(struct wire *wire)
         return -1;
     wire->heartbeat = heartbeat;
     heartbeat->out = heartbeat->in = MPI_REQUEST_NULL;
-    heartbeat->each = BEAT_NS * (1 + wire->nranks / BEATS_A_SECOND);
+    heartbeat->period = BEAT_NS * (1 + wire->nranks / BEATS_A_SECOND);
     if (OWN(&wire->owner, heartbeat->peers, n, "signs of life"))
         return -1;
     heartbeat->npeers = (int)n;
@@ -76,9 +75,9 @@ static void listen(struct wire *wire)
 {
     struct heartbeat *heartbeat = wire->heartbeat;
 
-    if (MPI_Irecv(&heartbeat->came, BEAT_VALUES, MPI_INT64_T, wire->rank == 0 ? MPI_ANY_SOURCE : 0,
-                  wire->rank == 0 ? TAG_BEAT : TAG_ANSWER, wire->comm,
-                  &heartbeat->in) != MPI_SUCCESS)
+    if (MPI_Irecv(&heartbeat->arrived, BEAT_VALUES, MPI_INT64_T,
+                  wire->rank == 0 ? MPI_ANY_SOURCE : 0, wire->rank == 0 ? TAG_BEAT : TAG_ANSWER,
+                  wire->comm, &heartbeat->in) != MPI_SUCCESS)
         heartbeat->in = MPI_REQUEST_NULL;
 }
 
@@ -89,7 +88,7 @@ void heartbeat_start(struct wire *wire)
 
     if (!heartbeat)
         return;
-    heartbeat->last = now;
+    heartbeat->last_look = now;
     for (int r = 0; r < heartbeat->npeers; r++)
         heartbeat->peers[r].heard = heartbeat->peers[r].moved = now;
     listen(wire);
@@ -112,7 +111,7 @@ void heartbeat_stop(struct wire *wire)
 
 /* ---- saying ---- */
 
-/* Messages that come and go are progress, too: a slow link may keep all waiting for long. */
+/* Returns this rank's beat. Messages count as progress: a slow link may keep all ranks waiting. */
 static struct beat look_at_self(struct wire *wire)
 {
     const struct wire_watch *watch = &wire->options.watch;
@@ -142,15 +141,15 @@ static void take_beats(struct wire *wire, int64_t now)
 {
     struct heartbeat *heartbeat = wire->heartbeat;
     MPI_Status from;
-    int came = 1;
+    int arrived = 1;
 
-    while (heartbeat->in != MPI_REQUEST_NULL && came) {
+    while (heartbeat->in != MPI_REQUEST_NULL && arrived) {
         struct peer *peer;
 
-        if (MPI_Test(&heartbeat->in, &came, &from) != MPI_SUCCESS || !came)
+        if (MPI_Test(&heartbeat->in, &arrived, &from) != MPI_SUCCESS || !arrived)
             return;
         peer = &heartbeat->peers[from.MPI_SOURCE];
-        hear(peer, &heartbeat->came, now);
+        hear(peer, &heartbeat->arrived, now);
         if (wire->rank == 0 && is_over(&peer->answer))
             (void)MPI_Isend(&heartbeat->mine, BEAT_VALUES, MPI_INT64_T, from.MPI_SOURCE, TAG_ANSWER,
                             wire->comm, &peer->answer);
@@ -163,11 +162,11 @@ static void send_beat(struct wire *wire, int64_t now)
     struct heartbeat *heartbeat = wire->heartbeat;
 
     if (wire->rank != 0 && !is_over(&heartbeat->out))
-        return; /* the last one has not left: its buffer is MPI's */
-    if (now - heartbeat->beaten < heartbeat->each)
+        return; /* the last beat has not left: MPI owns its buffer */
+    if (now - heartbeat->last_sent < heartbeat->period)
         return;
-    heartbeat->beaten = now;
-    heartbeat->mine = look_at_self(wire); /* rank 0's goes with its answers */
+    heartbeat->last_sent = now;
+    heartbeat->mine = look_at_self(wire); /* rank 0 sends this beat with its answers */
     if (wire->rank == 0)
         hear(&heartbeat->peers[0], &heartbeat->mine, now);
     else
@@ -177,7 +176,7 @@ static void send_beat(struct wire *wire, int64_t now)
 
 /* ---- judging ---- */
 
-/* "in iteration 12 (testing)" */
+/* Appends a rank's position: "in iteration 12 (testing)". */
 static void put_place(const struct wire *wire, struct strbuf *text, const struct beat *beat)
 {
     const struct wire_watch *watch = &wire->options.watch;
@@ -195,7 +194,7 @@ static void put_place(const struct wire *wire, struct strbuf *text, const struct
         watch->put_place(watch->context, at->place, text);
 }
 
-/* Whom all wait for, by their `waits`: who does not wait; else who closes before others do. */
+/* Returns the `waits` of the ranks that all wait for: 0 (computing), or CLOSES if none computes. */
 static int64_t find_blame(const struct heartbeat *heartbeat)
 {
     int64_t least = CLOSES;
@@ -206,7 +205,7 @@ static int64_t find_blame(const struct heartbeat *heartbeat)
     return least == WAITS ? CLOSES : 0;
 }
 
-/* "; ranks 0, 1, 2 wait for it". except: -1: for all of those to blame. */
+/* Appends "; ranks 0, 1, 2 wait for it". except: a rank to leave out, or -1. */
 static void put_waiting(const struct wire *wire, struct strbuf *text, int except, const char *whom)
 {
     const struct heartbeat *heartbeat = wire->heartbeat;
@@ -231,14 +230,14 @@ static void describe_silence(const struct wire *wire, int rank, double seconds, 
     strbuf_printf(text, " silent for %.0f s, last seen ", seconds);
     put_place(wire, text, &wire->heartbeat->peers[rank].beat);
     put_waiting(wire, text, rank, "it");
-    if (wire->rank != 0) { /* one of the two is cut off: who reads this may know which */
+    if (wire->rank != 0) { /* one of the two ranks is cut off, and the reader may know which */
         strbuf_puts(text, " (as ");
         ranks_put(text, wire->options.watch.topology, wire->rank);
         strbuf_puts(text, " sees it)");
     }
 }
 
-/* Nobody gets on. */
+/* Describes the ranks that hold up all others without progress, though all send heartbeats. */
 static void describe_standstill(const struct wire *wire, int64_t now, double seconds,
                                 struct strbuf *text)
 {
@@ -282,7 +281,7 @@ void heartbeat_put_busy(const struct wire *wire, struct strbuf *text)
     }
 }
 
-/* Rank 0: fails where a rank has closed and another one has begun what takes all ranks. */
+/* Rank 0: fails if a rank has closed while another rank has begun an iteration for all ranks. */
 static int check_ends(const struct wire *wire)
 {
     const struct wire_watch *watch = &wire->options.watch;
@@ -312,7 +311,7 @@ static int check_ends(const struct wire *wire)
     return -1;
 }
 
-/* The rank that is silent longest; -1: all have given signs. Elsewhere than on rank 0: rank 0. */
+/* Returns the rank that is silent longest; -1: none. Ranks other than 0 check rank 0 only. */
 static int most_silent(const struct wire *wire, int64_t now, double *seconds)
 {
     const struct heartbeat *heartbeat = wire->heartbeat;
@@ -327,7 +326,7 @@ static int most_silent(const struct wire *wire, int64_t now, double *seconds)
     return found;
 }
 
-/* Rank 0: for how many seconds no rank has got on. */
+/* Rank 0: returns the seconds since any rank made progress. */
 static double standstill(const struct wire *wire, int64_t now)
 {
     const struct heartbeat *heartbeat = wire->heartbeat;
@@ -339,7 +338,7 @@ static double standstill(const struct wire *wire, int64_t now)
     return 1e-9 * (double)(now - last);
 }
 
-/* Said again whenever it has lasted twice as long. */
+/* Reports a silence or a standstill, and again whenever it has lasted twice as long. */
 static void judge(struct wire *wire, int64_t now)
 {
     const struct wire_watch *watch = &wire->options.watch;
@@ -354,13 +353,13 @@ static void judge(struct wire *wire, int64_t now)
     else if (wire->rank > 1)
         grace = WATCHDOG_GRACE_SECONDS;
     if (seconds <= wire_silence(watch->lost_seconds)) {
-        heartbeat->told = 0;
+        heartbeat->reported = 0;
         return;
     }
     lost = watch->lost_seconds > 0 && seconds > watch->lost_seconds + grace;
-    if (!lost && (wire->rank > 1 || (heartbeat->told > 0 && seconds < 2 * heartbeat->told)))
+    if (!lost && (wire->rank > 1 || (heartbeat->reported > 0 && seconds < 2 * heartbeat->reported)))
         return;
-    heartbeat->told = seconds;
+    heartbeat->reported = seconds;
     if (silent >= 0)
         describe_silence(wire, silent, seconds, &text);
     else
@@ -374,7 +373,7 @@ static void judge(struct wire *wire, int64_t now)
 
 bool heartbeat_speaks(const struct wire *wire)
 {
-    return wire->heartbeat && (wire->rank != 0 || wire->heartbeat->told > 0);
+    return wire->heartbeat && (wire->rank != 0 || wire->heartbeat->reported > 0);
 }
 
 void heartbeat_look(struct wire *wire, int64_t now)
@@ -382,10 +381,10 @@ void heartbeat_look(struct wire *wire, int64_t now)
     struct heartbeat *heartbeat = wire->heartbeat;
     int64_t lapse;
 
-    if (!heartbeat || now - heartbeat->last < BEAT_NS / 4)
+    if (!heartbeat || now - heartbeat->last_look < BEAT_NS / 4)
         return;
-    lapse = now - heartbeat->last;
-    heartbeat->last = now;
+    lapse = now - heartbeat->last_look;
+    heartbeat->last_look = now;
     for (int r = 0; r < heartbeat->npeers && lapse > WATCHDOG_STOPPED_SECONDS * BEAT_NS; r++) {
         heartbeat->peers[r].heard += lapse;
         heartbeat->peers[r].moved += lapse;

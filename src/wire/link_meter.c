@@ -1,4 +1,4 @@
-/* Slots close one after the other, as the link's time passes them. */
+/* Splits the link's busy time into slots and closes each slot once time has passed it. */
 #include "wire/link_meter.h"
 
 #include <assert.h>
@@ -38,7 +38,7 @@ void link_meter_look(struct link_meter *m, double now)
 
         if (m->slot < slot)
             close_slot(m);
-        if (m->slot < slot) { /* it was idle in between */
+        if (m->slot < slot) { /* the link was idle in between */
             m->stretch = 0;
             m->slot = slot;
         }

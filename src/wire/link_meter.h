@@ -1,7 +1,6 @@
-/* How bursty traffic is: what a link of a given rate would do with all that a queue hands out. It
- * sends one message after the other, without a pause while it has any. Of each millisecond it is
- * known how much of it the link is busy; the memory that this takes does not grow. Clocks are those
- * of whoever takes from the queue, so that the wire and a simulator are measured alike. */
+/* Measures how bursty traffic is: simulates a link of a given rate that sends what a queue hands
+ * out, one message at a time. Counts the busy time of each millisecond in constant memory. The
+ * caller passes the time, so that the wire and a simulator are measured alike. */
 #ifndef POSEIDON_WIRE_LINK_METER_H
 #define POSEIDON_WIRE_LINK_METER_H
 
@@ -9,29 +8,29 @@
 #include <stdint.h>
 
 #define LINK_METER_SLOT 1e-3 /* seconds */
-#define LINK_METER_FULL 0.9  /* of a slot: the link counts as full in it */
+#define LINK_METER_FULL 0.9  /* fraction of a slot's time from which the slot counts as full */
 
 struct link_meter {
     double rate;       /* bytes per second, above 0 */
-    double begin, end; /* seconds: what the link does before and after is not counted */
-    /* what came of it */
-    double full_seconds, longest_seconds; /* in all; of the longest stretch */
-    size_t most_queued;                   /* bytes that waited or were on their way, at worst */
-    /* the meter's own */
-    double free; /* when the link has sent all that it was given */
-    double seen; /* until when that is counted */
+    double begin, end; /* seconds: the interval that is measured */
+    /* results */
+    double full_seconds, longest_seconds; /* total time of full slots; longest run of full slots */
+    size_t most_queued; /* largest number of bytes that waited or were on their way */
+    /* private to the meter */
+    double free; /* time at which the link will have sent all bytes given so far */
+    double seen; /* time up to which the link's work is counted */
     int64_t slot;
-    double busy, stretch; /* seconds of that slot; of the full ones before it */
+    double busy, stretch; /* seconds: busy time in `slot`; run of full slots before `slot` */
     size_t waiting;
 };
 
-/* The bytes wait from now on, beside in_flight that are on their way. */
+/* Adds `bytes` to the waiting bytes. in_flight: bytes that are on their way already. */
 void link_meter_wait(struct link_meter *meter, size_t bytes, size_t in_flight);
 
-/* The link is given bytes that waited. `now` never goes back from one call to the next. */
+/* Gives waiting bytes to the link. `now` never decreases from call to call. */
 void link_meter_give(struct link_meter *meter, size_t bytes, double now);
 
-/* Counts what the link has done until `now`: before the results are read. */
+/* Counts the link's work until `now`. Must be called before the results are read. */
 void link_meter_look(struct link_meter *meter, double now);
 
 #endif

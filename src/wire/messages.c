@@ -1,9 +1,8 @@
-/* What is on its way: one array of requests for MPI_Testsome, in which nothing stands that merely
- * could come. A completed request's place is taken by the last one, so that a completion costs the
- * same however many others there are.
+/* Messages under way: one array of requests for MPI_Testsome, without receives posted ahead. The
+ * last request takes the place of a completed request, so that a completion costs O(1).
  *
  * Arriving messages are matched first (MPI_Improbe) and received into the buffer that `accept`
- * names. Over shared memory that is twice as fast as posting the receives ahead, and nothing is
+ * names. Over shared memory this is twice as fast as posting receives ahead, and no request is
  * tested in vain. */
 #include "wire/wire_internal.h"
 
@@ -15,22 +14,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROBES_A_TURN = 32 }; /* then what was sent is looked after again */
+enum { PROBES_A_TURN = 32 }; /* arrivals taken before completions are tested again */
 enum { LEAST_SLOTS = 32 };
 
 /* ---- slots ---- */
 
-/* The array has room for `count`; -1 with a message, and it is as it was. */
+/* Grows `array` to `count` elements; on failure -1 with a message, and the array is unchanged. */
 #define GROW_ARRAY(array, count)                                                                   \
     ((grown = realloc(array, (count) * sizeof *(array)))                                           \
          ? ((array) = grown, 0)                                                                    \
          : error_memory((count) * sizeof *(array), "messages"))
 
-/* So many slots more, and places to track them. */
-static int grow(struct wire *wire, int more)
+/* Adds `added` slots and room to track them. */
+static int grow(struct wire *wire, int added)
 {
     struct active *active = &wire->active;
-    size_t count = (size_t)active->capacity + (size_t)more;
+    size_t count = (size_t)active->capacity + (size_t)added;
     struct slot *slots;
     void *grown;
 
@@ -38,9 +37,9 @@ static int grow(struct wire *wire, int more)
         return error_set("internal: more than %d messages", INT_MAX);
     if (GROW_ARRAY(active->requests, count) || GROW_ARRAY(active->slots, count) ||
         GROW_ARRAY(active->completed, count) || GROW_ARRAY(active->statuses, count) ||
-        GROW_ARRAY(active->finished, count) || OWN(&wire->owner, slots, more, "messages"))
+        GROW_ARRAY(active->finished, count) || OWN(&wire->owner, slots, added, "messages"))
         return -1;
-    for (int i = more - 1; i >= 0; i--) {
+    for (int i = added - 1; i >= 0; i--) {
         slots[i].spare = wire->spare;
         wire->spare = &slots[i];
     }
@@ -88,12 +87,12 @@ struct slot *messages_slot(struct wire *wire, enum slot_kind kind)
 
 static void messages_free(struct wire *wire, struct slot *slot)
 {
-    assert(!slot->spare && wire->spare != slot); /* it is freed once */
+    assert(!slot->spare && wire->spare != slot); /* a slot is freed once */
     slot->spare = wire->spare;
     wire->spare = slot;
 }
 
-/* Nobody waits for an alarm. */
+/* Returns true for alarms, which closing does not wait for. */
 static bool is_idle(const struct slot *slot)
 {
     return slot->kind == SLOT_ALARM_IN || slot->kind == SLOT_ALARM_OUT;
@@ -117,7 +116,7 @@ bool messages_busy(const struct wire *wire)
 
 /* ---- sending ---- */
 
-/* MPI counts in int. */
+/* Checks that MPI can count the bytes in an int. */
 static int check_message(const struct wire_message *message)
 {
     assert(message->buffer || message->bytes == 0);
@@ -128,16 +127,16 @@ static int check_message(const struct wire_message *message)
     return 0;
 }
 
-/* Its turn has come. A synchronous send is over when the receiver has matched it: its end is the
- * reply that the queue counts on. Others of a few kB are over as soon as MPI has copied them, so
- * that the window would hold none of them back, and what is urgent would queue up behind them in
- * the transport. The bytes leave as early either way. */
+/* Hands a message to MPI. A synchronous send ends when the receiver has matched it: this is the
+ * reply that the queue counts on. A plain send of a few kB ends as soon as MPI has copied it, so
+ * the window would hold none back, and urgent messages would queue up in the transport. The bytes
+ * leave equally early in both modes. */
 static int start_send(struct wire *wire, struct slot *slot)
 {
     const struct wire_message *message = &slot->message;
     MPI_Request request;
 
-    if (wire->options.account) /* before the call, which may copy all of it already */
+    if (wire->options.account) /* before the send, which may copy the whole message */
         slot->message.started = clock_ns();
     if (slot->entry.needs_ack)
         MPI_CHECK(MPI_Issend(message->buffer, (int)message->bytes, MPI_BYTE, message->peer,
@@ -166,7 +165,7 @@ int messages_flush(struct wire *wire)
     return 0;
 }
 
-/* On a communicator other than the data's; one that nobody set is the data's as well. */
+/* Returns true if the message is for a communicator other than `data`. Unset means `data`. */
 static bool is_other(const struct wire *wire, const struct wire_message *message)
 {
     static const MPI_Comm unset;
@@ -175,7 +174,7 @@ static bool is_other(const struct wire *wire, const struct wire_message *message
            message->comm != wire->options.data;
 }
 
-/* At once, past the queue. */
+/* Starts a control message at once, past the queue. */
 static int start_control(struct wire *wire, const struct wire_message *message, bool receives)
 {
     struct slot *slot = messages_slot(wire, receives ? SLOT_CONTROL_RECEIVE : SLOT_CONTROL_SEND);
@@ -224,7 +223,7 @@ int wire_send(struct wire *wire, const struct wire_message *message)
     slot->entry.urgency = message->urgency;
     slot->entry.weight = message->weight;
     queue_put(&wire->queue, &slot->entry);
-    return 0; /* it leaves when the callback is over, with all that this one queues, by urgency */
+    return 0; /* leaves after the callback, by urgency among the callback's messages */
 }
 
 int wire_receive(struct wire *wire, const struct wire_message *message)
@@ -251,7 +250,7 @@ int wire_track(struct wire *wire, MPI_Request request, size_t bytes, wire_done_f
 
 /* ---- receiving ---- */
 
-/* Bytes of what arrived; -1 with a message. */
+/* Returns the bytes of an arrived message; -1 with a message. */
 static int64_t length_of(const MPI_Status *status)
 {
     MPI_Count bytes = 0;
@@ -260,7 +259,7 @@ static int64_t length_of(const MPI_Status *status)
     return bytes;
 }
 
-/* A message is matched: it goes where it belongs. */
+/* Receives a matched message into the buffer that `accept` names. */
 static int receive(struct wire *wire, MPI_Message *matched, const MPI_Status *status)
 {
     int64_t bytes = length_of(status);
@@ -294,7 +293,7 @@ fail:
     return -1;
 }
 
-/* Returns how many arrived; a failure counts as one. */
+/* Returns the number of arrivals taken; a failure counts as one. */
 static int take_arrivals(struct wire *wire)
 {
     int arrived = 0;
@@ -360,13 +359,13 @@ static void finish(struct wire *wire, struct slot *slot, const MPI_Status *statu
         thread_closing_over(wire);
     else if (slot->kind == SLOT_ALARM_IN)
         alarm_raise(wire, false);
-    else if (!atomic_load(&wire->failed) && /* else buffers may be half-filled */
+    else if (!atomic_load(&wire->failed) && /* after a failure buffers may be half-filled */
              (check_arrival(slot, status) || hand_on(wire, slot)))
         alarm_raise(wire, true);
     messages_free(wire, slot);
 }
 
-/* Takes what MPI_Testsome completed out of the arrays. */
+/* Moves completed requests from the arrays to `finished`. */
 static void take_out(struct active *active, int completed)
 {
     for (int i = 0; i < completed; i++) {
@@ -387,8 +386,8 @@ static void take_out(struct active *active, int completed)
     }
 }
 
-/* First takes out what completed, then hands it on: what a completion starts must not disturb the
- * arrays that are being walked, and may even move them. Returns how many completed. */
+/* Removes completed requests first and hands them on afterwards: a `done` may add requests, which
+ * changes and may move the arrays. Returns the number of completed requests. */
 static int take_completions(struct wire *wire)
 {
     struct active *active = &wire->active;
@@ -424,8 +423,8 @@ void messages_drop(struct wire *wire)
 {
     struct active *active = &wire->active;
 
-    /* All that is left is the receive of alarms. After a failure it can be anything, matched or
-     * not: nothing of it can be taken back safely, and the process is about to end. */
+    /* Normally only the receive of alarms is left. After a failure any request may be left, matched
+     * or not: none can be cancelled safely, and the process is about to end. */
     for (int i = 0; i < active->count && !atomic_load(&wire->failed); i++)
         if (MPI_Cancel(&active->requests[i]) == MPI_SUCCESS)
             (void)MPI_Wait(&active->requests[i], MPI_STATUS_IGNORE);

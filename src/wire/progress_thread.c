@@ -1,16 +1,15 @@
-/* The wire thread: it alone calls MPI while training runs.
+/* The loop of the wire thread, which alone calls MPI while training runs.
  *
- * A turn takes calls from the compute thread, what arrives and what is complete, looks after what
- * goes on beside messages, and sends what may leave. When nothing happened the thread rests on a
- * semaphore. Every rest costs the core some 25 us in a virtual machine (RESULTS.md), so rests grow
- * while the compute thread has better use for the core; they are short while it waits for us
- * anyway.
+ * A turn takes calls of the compute thread, arrivals and completions, does work besides messages,
+ * and sends messages that may leave. After a turn without work the thread rests on a semaphore.
+ * Every rest costs the core about 25 us in a virtual machine (RESULTS.md), so rests grow while the
+ * compute thread needs the core, and are short while the compute thread waits.
  *
- * Closing is agreed in rounds: a rank that has nothing to send and nothing on its way adds up with
- * all others how many messages were sent and received. Nothing is under way any more when all that
- * was sent by the end of a round had been received by the end of the round before (the four-counter
- * method, Mattern 1987): so no message is left behind, and nobody stops while another rank still
- * needs an answer. */
+ * Closing is agreed in rounds: every rank that has nothing to send and nothing on its way adds its
+ * numbers of messages sent and received to a sum over all ranks. All messages have arrived if the
+ * number sent by the end of a round equals the number received by the end of the round before
+ * (four-counter method, Mattern 1987). So no message is left behind, and no rank stops while
+ * another rank needs an answer. */
 #include "config.h"
 
 #include "wire/wire_internal.h"
@@ -19,12 +18,12 @@
 
 #include <sched.h>
 
-/* A rest is short at first and doubles with every few turns that find nothing: 16-fold at most
- * while something is under way (800 us of a 10 Gbit/s link fit into a socket's buffer), 128-fold
- * when only another rank's alarm can come. Without messages it is 16-fold from the start, since
- * short ones would only take from the passes: this rank's posts end a rest, and whoever waits for
- * more looks for it itself. While the compute thread waits, it grows slowly and eightfold at most
- * (100 us after a ms, 400 us after 30): other ranks may compute on the same core. */
+/* A rest begins with REST_NS and doubles with every few turns without work.
+ * With messages under way: up to 16-fold (800 us of a 10 Gbit/s link fit into a socket's buffer).
+ * Without messages: from 16-fold, as short rests only slow the compute thread down, whose posts end
+ * a rest and which looks for other results itself; up to 128-fold if only an alarm can come.
+ * While the compute thread waits: slowly, up to 8-fold (100 us after 1 ms, 400 us after 30 ms), as
+ * other ranks may compute on the same core. */
 enum { REST_NS = 50000, SPINS_WHILE_WAITED_FOR = 50, LONG_YIELD_NS = 500000 };
 enum { DOUBLINGS_UNDER_WAY = 4, DOUBLINGS_AT_MOST = 7, DOUBLINGS_WAITED_FOR = 3 };
 enum { TURNS_A_DOUBLING = 2, TURNS_A_DOUBLING_WAITED_FOR = 64 };
@@ -41,7 +40,7 @@ static int take_calls(struct wire *wire)
     return taken;
 }
 
-/* What goes on beside messages; returns whether something came of it. */
+/* Does work besides messages; returns non-zero if there was any. */
 static int look_after_others(struct wire *wire)
 {
     const struct wire_options *o = &wire->options;
@@ -81,7 +80,7 @@ static int start_round(struct wire *wire)
     return 0;
 }
 
-/* Closing waits for what others still need from us; a failure waits for nothing. */
+/* Starts a closing round once no rank needs more work from this rank, or a rank has failed. */
 static void try_close(struct wire *wire)
 {
     if (wire->compute_failed)
@@ -140,7 +139,7 @@ static int64_t rest_length(const struct wire *wire, int idle_turns, bool waited_
     return length;
 }
 
-/* On the clock that nobody sets: put back, another one would stop the rank's traffic. */
+/* Sleeps by the monotonic clock: a clock that is set back would stop the rank's traffic. */
 static void sleep_until_woken(struct wire *wire, int64_t length, int64_t now)
 {
     struct timespec until;
@@ -159,8 +158,8 @@ static void sleep_until_woken(struct wire *wire, int64_t length, int64_t now)
 #endif
 }
 
-/* While it is waited for the thread yields at first, which costs next to nothing where the core is
- * free. Where it is not, each time others take their whole turn: who sleeps is woken sooner. */
+/* Rests. While the compute thread waits, yields first, which costs little on a free core. On a busy
+ * core each yield lasts a whole time slice, and a sleeping thread is woken sooner. */
 static void rest(struct wire *wire, int *idle_turns, bool waited_for, bool closing, int64_t now)
 {
     if (waited_for && *idle_turns < SPINS_WHILE_WAITED_FOR) {
@@ -178,14 +177,14 @@ static void rest(struct wire *wire, int *idle_turns, bool waited_for, bool closi
 
 /* ---- */
 
-/* Returns how much there was to do. closing: the compute thread has nothing more to say. */
+/* Runs one turn; returns the work done. closing: the compute thread makes no more calls. */
 static int turn(struct wire *wire, bool closing)
 {
     int worked = take_calls(wire) + messages_take(wire) + look_after_others(wire);
 
     wire_count(&wire->counters.polls, 1);
     if (!atomic_load(&wire->failed) &&
-        messages_flush(wire)) /* room in the window, or under the cap */
+        messages_flush(wire)) /* the window or the rate limit may have room again */
         alarm_raise(wire, true);
     if (closing && !wire->stop)
         try_close(wire);
@@ -198,9 +197,9 @@ static void run_loop(struct wire *wire)
     int idle_turns = 0;
 
     while (!wire->stop) {
-        bool closing = atomic_load(&wire->close_asked); /* before its last calls are taken */
-        /* MPI returns from a test that found nothing after it has made progress: what that
-         * completed is seen only by the next test. */
+        bool closing = atomic_load(&wire->close_asked); /* read before the last calls are taken */
+        /* A test that found nothing has still made progress inside MPI: only the next test sees the
+         * requests completed by it. */
         int worked = turn(wire, closing) || wire->stop || messages_take(wire);
         int64_t now = clock_ns();
         bool waits;
@@ -209,11 +208,11 @@ static void run_loop(struct wire *wire)
         if (worked) {
             idle_turns = 0;
             wire->last_progress = now;
-            wire->stall_told = false;
+            wire->stall_reported = false;
             continue;
         }
         waits = closing || atomic_load(&wire->sleeping);
-        if (waits && !waited_for) { /* what went before was no hurry, and no stall */
+        if (waits && !waited_for) { /* rests and stalls count from the start of the wait */
             idle_turns = 0;
             wire->last_progress = now;
         }

@@ -1,17 +1,17 @@
-/* Two kinds of heaps: a skew heap of entries for each peer, and a binary heap of those peers
- * that have something to send and room for it. Small entries never overtake a large one that is
- * more urgent and waits for room in the window; within one peer's share neither (as in
- * ByteScheduler, Peng et al., SOSP'19; TicTac, Hashemi et al., MLSys'19). */
+/* Two kinds of heaps: each peer has a skew heap of its entries, and a binary heap holds the peers
+ * that have an entry to send and room for it. A small entry never overtakes a more urgent large
+ * entry that waits for room, neither in the window nor in a peer's share (as in ByteScheduler, Peng
+ * et al., SOSP'19; TicTac, Hashemi et al., MLSys'19). */
 #include "wire/queue.h"
 
 #include <assert.h>
 
-enum { SHARES = 8 };           /* of the window; one peer has one */
-enum { MOST_MESSAGES = 2048 }; /* in a window: each counts as such a part of it at least */
-/* What needs no reply: such a part at most. */
+enum { SHARES = 8 };           /* parts of the window; a peer's share is one part */
+enum { MOST_MESSAGES = 2048 }; /* most in a window: a message counts as this part of it at least */
+/* Bytes without a reply: at most a quarter of a peer's share, and an eighth of the window. */
 enum { UNACKNOWLEDGED_OF_SHARE = 4, UNACKNOWLEDGED_OF_WINDOW = 8 };
 
-static const double SAVED_SECONDS = 0.02; /* of the cap */
+static const double SAVED_SECONDS = 0.02; /* time whose bytes the rate limit may save up */
 
 static bool before(const struct queue_entry *a, const struct queue_entry *b)
 {
@@ -20,10 +20,10 @@ static bool before(const struct queue_entry *a, const struct queue_entry *b)
     return a->weight != b->weight ? a->weight > b->weight : a->number < b->number;
 }
 
-/* A skew heap (Sleator and Tarjan, 1986): every entry goes before those below it. The path along
- * which two are melded changes sides, so that none stays long. What came to a peer one after the
- * other and is equally urgent hangs behind the first of it by `next`: nothing else of the heap
- * belongs between. */
+/* Melds two skew heaps (Sleator and Tarjan, 1986): every entry goes before its children. The
+ * children along the path of melding change sides, so that no path stays long. Entries of equal
+ * urgency and weight that came to a peer one after the other hang behind the first by `next`, since
+ * no other entry belongs between them. */
 static struct queue_entry *meld(struct queue_entry *a, struct queue_entry *b)
 {
     struct queue_entry *heap, **at = &heap;
@@ -54,7 +54,7 @@ static bool goes_before(const struct queue *q, int peer, int other)
     return before(q->queues[peer].first, q->queues[other].first);
 }
 
-/* The place is free: whoever belongs there or nearer to the root than `peer` moves. */
+/* Puts `peer` into the heap: starts at the free `place` and moves other peers up or down. */
 static void sift(struct queue *q, int place, int peer)
 {
     while (place > 0 && goes_before(q, peer, q->heap[(place - 1) / 2])) {
@@ -71,8 +71,8 @@ static void sift(struct queue *q, int place, int peer)
     stand(q, place, peer);
 }
 
-/* What a message takes of the window. Transports have room for so many small ones and keep the rest
- * in a list, all of which they try again whenever they are polled. */
+/* Returns the bytes of window that a message takes. Small messages take more than their size, since
+ * transports buffer few of them and try all others again at every poll. */
 static size_t room_for(const struct queue *q, size_t bytes)
 {
     size_t least = q->options.window / MOST_MESSAGES;
@@ -80,7 +80,7 @@ static size_t room_for(const struct queue *q, size_t bytes)
     return bytes > least ? bytes : least;
 }
 
-/* Something larger than the room goes alone, but for what is unacknowledged. */
+/* Returns true if the bytes fit. A larger message goes alone, apart from unacknowledged bytes. */
 static bool fits(const struct queue *q, size_t room, size_t in_flight, size_t unacknowledged,
                  size_t bytes)
 {
@@ -88,8 +88,8 @@ static bool fits(const struct queue *q, size_t room, size_t in_flight, size_t un
            (in_flight <= room && room_for(q, bytes) <= room - in_flight);
 }
 
-/* The entry takes its room. It needs no reply if it is small and not too much is unacknowledged
- * already. */
+/* Takes room in the window for an entry. The entry needs no reply if it is small and few bytes are
+ * unacknowledged. */
 static void take_room(struct queue *q, struct peer_queue *to, struct queue_entry *entry)
 {
     size_t window = q->options.window, room = room_for(q, entry->bytes);
@@ -110,7 +110,7 @@ static void take_room(struct queue *q, struct peer_queue *to, struct queue_entry
     }
 }
 
-/* A peer's first entry, or its room, has changed. */
+/* Updates a peer's place in the heap after its first entry or its room has changed. */
 static void place_peer(struct queue *q, int peer)
 {
     struct peer_queue *to = &q->queues[peer];
@@ -166,11 +166,11 @@ void queue_put(struct queue *q, struct queue_entry *entry)
     else
         to->first = meld(to->first, entry);
     to->newest = entry;
-    if (to->first == entry) /* else the peer stands where it stood */
+    if (to->first == entry) /* otherwise the peer keeps its place */
         place_peer(q, entry->peer);
 }
 
-/* Bytes that the cap lets go at that moment. */
+/* Returns the bytes that the rate limit lets go at time `now`. */
 static double saved(const struct queue *q, double now)
 {
     double rate = q->options.bytes_per_second, bucket = q->bucket + (now - q->filled) * rate;
@@ -185,7 +185,7 @@ double queue_delay(const struct queue *q, double now)
     if (rate <= 0)
         return 0;
     bucket = saved(q, now);
-    /* half a byte is a rounding error, by which a clock that is put forward must not miss */
+    /* tolerates rounding, so that a clock advanced by the delay always lets the entry go */
     return bucket >= -0.5 ? 0 : -bucket / rate;
 }
 
@@ -209,7 +209,7 @@ struct queue_entry *queue_take(struct queue *q, double now)
     }
     to->first = entry->next ? entry->next : meld(entry->left, entry->right);
     if (entry->next) {
-        __builtin_prefetch(entry->next->next); /* it is looked at when the next one goes */
+        __builtin_prefetch(entry->next->next); /* the next queue_take reads this entry */
         entry->next->left = entry->left;
         entry->next->right = entry->right;
     }
@@ -233,7 +233,7 @@ void queue_sent(struct queue *q, const struct queue_entry *entry)
     assert(room <= q->in_flight);
     to->in_flight -= room;
     q->in_flight -= room;
-    if (to->first && to->place < 0) /* else nothing that matters here has changed */
+    if (to->first && to->place < 0) /* otherwise the peer's place has not changed */
         place_peer(q, entry->peer);
 }
 

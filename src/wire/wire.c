@@ -1,8 +1,8 @@
 /* Life of a wire, and the compute thread's side: calls, waits, closing.
  *
- * Either thread says that it is about to sleep and then looks once more whether there is reason to;
- * the other one first gives the reason and then looks for sleepers. All four are sequentially
- * consistent, so one of the two always notices. */
+ * No wake-up is lost: a thread announces its sleep, then looks for work once more; the other thread
+ * adds work, then looks for sleepers. All four steps are sequentially consistent, so one of the
+ * threads always notices. */
 #include "wire/wire_internal.h"
 
 #include "util/agree.h"
@@ -73,10 +73,10 @@ static void *thread_main(void *argument)
     struct wire *wire = argument;
     struct timespec used;
 
-    while (sem_wait(&wire->wakeup)) /* until wire->thread is there */
+    while (sem_wait(&wire->wakeup)) /* until wire->thread is set */
         ;
     prctl(PR_SET_NAME, "wire");
-    prctl(PR_SET_TIMERSLACK, 1000UL); /* the default of 50 us would double every rest */
+    prctl(PR_SET_TIMERSLACK, 1000UL); /* the default slack of 50 us would double every rest */
     thread_run(wire, true);
     if (!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used))
         atomic_store(&wire->cpu_ns, (int64_t)used.tv_sec * 1000000000 + used.tv_nsec);
@@ -93,7 +93,7 @@ int wire_start(struct wire *wire)
     return 0;
 }
 
-/* The wire thread has something to do. */
+/* Wakes the wire thread if it rests. */
 static void wake(struct wire *wire)
 {
     if (atomic_load(&wire->resting) && atomic_exchange(&wire->resting, 0))
@@ -107,7 +107,7 @@ void wire_call(struct wire *wire, wire_call_fn *call, void *context, int64_t arg
     assert(!wire->closed);
     assert(!wire->started || !pthread_equal(pthread_self(), wire->thread));
     while (!call_ring_put(&wire->calls, mail)) {
-        assert(wire->started); /* else nobody makes room */
+        assert(wire->started); /* only a running wire thread makes room */
         sched_yield();
     }
     wake(wire);
@@ -117,8 +117,8 @@ int wire_failed(struct wire *wire)
 {
     if (!atomic_load(&wire->failed))
         return 0;
-    atomic_store(&wire->told, 1);
-    return error_set("another rank failed"); /* its message is agreed at closing */
+    atomic_store(&wire->failure_seen, 1);
+    return error_set("another rank failed"); /* wire_close agrees on the message */
 }
 
 int wire_wait(struct wire *wire, const _Atomic int64_t *counter, int64_t target, double *seconds)
@@ -134,11 +134,11 @@ int wire_wait(struct wire *wire, const _Atomic int64_t *counter, int64_t target,
         atomic_store(&wire->sleeping, 1);
         if (atomic_load(counter) >= target || atomic_load(&wire->failed)) {
             if (!atomic_exchange(&wire->sleeping, 0))
-                while (sem_wait(&wire->wake)) /* the other side has rung already */
+                while (sem_wait(&wire->wake)) /* wire_wake has posted `wake` already */
                     ;
             break;
         }
-        wake(wire); /* from now on its rests are short */
+        wake(wire); /* from now on the wire thread's rests are short */
         while (sem_wait(&wire->wake))
             ;
     }
@@ -159,8 +159,8 @@ int wire_close(struct wire *wire, int status)
 
     assert(!wire->closed);
     assert(!wire->started || !pthread_equal(pthread_self(), wire->thread));
-    /* once it has heard of a failure elsewhere, its own status says no more than that */
-    wire->compute_failed = status && !atomic_load(&wire->told);
+    /* after a failure elsewhere this rank's status is a mere consequence */
+    wire->compute_failed = status && !atomic_load(&wire->failure_seen);
     if (wire->compute_failed)
         mine = strdup(error_text());
     atomic_store(&wire->close_asked, 1);
@@ -169,7 +169,7 @@ int wire_close(struct wire *wire, int status)
         pthread_join(wire->thread, NULL);
         wire->started = false;
     } else {
-        thread_run(wire, false); /* others may have begun, and wait for us */
+        thread_run(wire, false); /* other ranks may close already, and wait for this rank */
     }
     wire->closed = true;
     if (wire->options.sends.meter)
@@ -182,7 +182,7 @@ int wire_close(struct wire *wire, int status)
     return error_agree(wire->comm, wire->own_failure || wire->compute_failed);
 }
 
-/* Processor time of the thread so far. */
+/* Returns the processor time of the wire thread so far. */
 static double cpu_seconds(const struct wire *wire)
 {
     struct timespec used;

@@ -1,5 +1,5 @@
-/* What the files of the wire share. wire.c: life, and the compute thread's side; progress_thread.c:
- * the loop; messages.c: what is on its way; alarm.c: failures and stalls. */
+/* Shared by the wire's files: wire.c (life, compute thread's side), progress_thread.c (the loop),
+ * messages.c (messages under way), heartbeat.c (lost ranks), alarm.c (failures, stalls). */
 #ifndef POSEIDON_WIRE_WIRE_INTERNAL_H
 #define POSEIDON_WIRE_WIRE_INTERNAL_H
 
@@ -11,8 +11,8 @@
 #include <semaphore.h>
 
 enum slot_kind {
-    SLOT_SEND,    /* on the data communicator: counted in the window */
-    SLOT_RECEIVE, /* as well */
+    SLOT_SEND,    /* on the data communicator; uses the send window */
+    SLOT_RECEIVE, /* on the data communicator */
     SLOT_CONTROL_SEND,
     SLOT_CONTROL_RECEIVE,
     SLOT_TRACKED,
@@ -23,40 +23,40 @@ enum slot_kind {
 
 /* A message that waits or is on its way. */
 struct slot {
-    struct queue_entry entry; /* first: a slot is found by its entry */
+    struct queue_entry entry; /* first: the queue's entry is cast to its slot */
     struct wire_message message;
     enum slot_kind kind;
-    struct slot *spare; /* the next that is free */
+    struct slot *spare; /* next free slot */
 };
 
-/* What is on its way: arrays of `capacity`, as many as there are slots. */
+/* Requests under way, in arrays with room for all slots. */
 struct active {
-    int count, idle, capacity; /* idle: those that nobody waits for */
+    int count, idle, capacity; /* idle: requests of alarms, which closing does not wait for */
     MPI_Request *requests;
     struct slot **slots;
-    int *completed; /* as MPI_Testsome fills them */
+    int *completed; /* indices filled in by MPI_Testsome */
     MPI_Status *statuses;
     struct slot **finished;
 };
 
-/* Written by the thread that each is of, read by any. */
+/* Each counter is written by one thread and read by any thread. */
 struct wire_counters {
     _Atomic uint64_t sent, received, control_sent, messages_sent, messages_received, polls, rests;
 };
 
-/* Rounds of the closing: what each rank has sent and received so far, and whether it failed. */
+/* Sums of a closing round over all ranks: messages sent, messages received, failures. */
 enum { CLOSING_SENT, CLOSING_RECEIVED, CLOSING_FAILED, CLOSING_VALUES };
 
 struct closing {
     bool posted;
     int64_t mine[CLOSING_VALUES], all[CLOSING_VALUES];
-    int64_t received_before; /* by all, a round ago; -1: there was none */
+    int64_t received_before; /* messages received by the end of the last round; -1: none yet */
 };
 
 struct wire {
-    struct owner owner; /* of all memory but the arrays of `active` */
+    struct owner owner; /* owner of all memory but the arrays of `active` */
     struct wire_options options;
-    MPI_Comm comm; /* of alarms, closing and agreement */
+    MPI_Comm comm; /* for alarms, heartbeats, closing and agreement */
     int rank, nranks;
     pthread_t thread;
     bool started, closed;
@@ -65,42 +65,42 @@ struct wire {
     struct call_ring calls;
     sem_t wakeup;
     _Atomic int resting;     /* the wire thread is about to sleep on wakeup */
-    _Atomic int close_asked; /* set after the two below */
+    _Atomic int close_asked; /* wire_close was called; set after compute_failed */
     bool compute_failed;     /* the compute thread closes with a failure of its own */
 
     /* wire thread -> compute thread */
-    char apart[64];
+    char pad_compute[64];
     sem_t wake;
-    _Atomic int sleeping; /* the compute thread is about to sleep on it */
-    _Atomic int failed;   /* some rank failed */
-    _Atomic int told;     /* the compute thread knows: its status is a consequence from then on */
+    _Atomic int sleeping;     /* the compute thread is about to sleep on `wake` */
+    _Atomic int failed;       /* some rank failed */
+    _Atomic int failure_seen; /* compute thread knows of `failed`: its status is a consequence */
 
-    /* the wire thread's own */
-    char apart_too[64];
+    /* private to the wire thread */
+    char pad_wire[64];
     struct queue queue;
     struct active active;
-    struct slot *spare; /* they come in blocks, since the queue links them where they are */
+    struct slot *spare; /* free slots, allocated in blocks: the queue links slots by address */
     bool stop, alarm_rung;
-    bool own_failure; /* of the wire thread, with its message: */
+    bool own_failure; /* the wire thread itself failed, with the message in `failure` */
     char failure[4096];
     struct closing closing;
-    struct heartbeat *heartbeat; /* heartbeat.c; NULL: no signs of life are asked for */
+    struct heartbeat *heartbeat; /* heartbeat.c; NULL: no heartbeats */
     int64_t last_progress;       /* ns */
-    bool stall_told;
+    bool stall_reported;
 
     struct wire_counters counters;
-    _Atomic int64_t begun, run_ns, cpu_ns; /* the last two: when the thread has ended */
+    _Atomic int64_t begun, run_ns, cpu_ns; /* ns; the last two are set at the end */
 };
 
-/* One thread writes, so no locked instruction is needed. */
-static inline void wire_count(_Atomic uint64_t *counter, uint64_t more)
+/* Adds to a counter that one thread alone writes, so no locked instruction is needed. */
+static inline void wire_count(_Atomic uint64_t *counter, uint64_t added)
 {
     uint64_t value = atomic_load_explicit(counter, memory_order_relaxed);
 
-    atomic_store_explicit(counter, value + more, memory_order_relaxed);
+    atomic_store_explicit(counter, value + added, memory_order_relaxed);
 }
 
-/* Whether this is where callbacks run: the wire thread, or before wire_start the compute thread. */
+/* Returns true where callbacks run: on the wire thread, before wire_start on the compute thread. */
 static inline bool wire_is_inside(const struct wire *wire)
 {
     return !wire->started || pthread_equal(pthread_self(), wire->thread);
@@ -109,44 +109,43 @@ static inline bool wire_is_inside(const struct wire *wire)
 /* ---- messages.c ---- */
 int messages_open(struct wire *wire);
 void messages_close(struct wire *wire);
-/* A free slot, zeroed; NULL with a message. */
+/* Returns a free slot, zeroed; NULL with a message. */
 struct slot *messages_slot(struct wire *wire, enum slot_kind kind);
-/* The request is on its way; takes the slot over. idle: closing does not wait for it. */
+/* Adds a request to the messages under way; takes over its slot. */
 void messages_track(struct wire *wire, MPI_Request request, struct slot *slot);
-/* Hands MPI what may leave. */
+/* Hands MPI the queued messages that may leave. */
 int messages_flush(struct wire *wire);
-/* Takes in what arrives and hands on what is complete; returns how much. Failures raise the alarm.
- */
+/* Receives arrivals, hands on completions, returns their number. A failure raises the alarm. */
 int messages_take(struct wire *wire);
-/* Whether anything waits or is on its way. */
+/* Returns true if any message waits or is on its way, alarms apart. */
 bool messages_busy(const struct wire *wire);
-/* What is still on its way when the thread ends is forgotten. */
+/* Forgets the messages under way when the thread ends. */
 void messages_drop(struct wire *wire);
 
 /* ---- progress_thread.c ---- */
-/* Returns when every rank has closed. */
+/* Runs the loop until every rank has closed. enter: calls options.enter first. */
 void thread_run(struct wire *wire, bool enter);
-/* A round of the closing is over. */
+/* Evaluates a closing round that is over. */
 void thread_closing_over(struct wire *wire);
 
-/* ---- heartbeat.c: signs of life ---- */
+/* ---- heartbeat.c ---- */
 int heartbeat_open(struct wire *wire);
-/* Around the loop of the wire's thread, and at every turn of it. */
+/* Start and stop surround the loop of the wire thread; look is called at every turn. */
 void heartbeat_start(struct wire *wire);
 void heartbeat_look(struct wire *wire, int64_t now);
 void heartbeat_stop(struct wire *wire);
-/* Whether somebody says already who keeps this rank waiting. */
+/* Returns true if heartbeats report the rank that keeps this rank waiting. */
 bool heartbeat_speaks(const struct wire *wire);
-/* "; rank 3 on n3 is in iteration 12 (computing layer 'fc6' backward)": those that wait for nobody,
- * as far as rank 0 knows; elsewhere nothing. */
+/* Appends the ranks that wait for no rank, as rank 0 knows them: "; rank 3 on n3 is in iteration 12
+ * (computing layer 'fc6' backward)". Ranks other than 0 append nothing. */
 void heartbeat_put_busy(const struct wire *wire, struct strbuf *text);
 
 /* ---- alarm.c ---- */
-/* Waits for other ranks' alarms. */
+/* Posts the receive of other ranks' alarms. */
 int alarm_listen(struct wire *wire);
-/* This rank failed with a message of this thread (`own`), or has to pass on that some rank did. */
+/* Marks the run as failed and passes the alarm on. own: keeps this thread's error message. */
 void alarm_raise(struct wire *wire, bool own);
-/* Between two rests: whether the compute thread has waited for too long. */
+/* Warns if the compute thread has waited for too long. Called before a rest. */
 void alarm_watch_stall(struct wire *wire, int64_t now);
 
 #endif
