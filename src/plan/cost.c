@@ -1,6 +1,5 @@
-/* Costs of one bucket. Bytes are what the scheme says that each rank moves, counted over classes of
- * ranks that move the same; everything else is double: the figures it comes from are
- * measurements. */
+/* Costs of one bucket. Bytes are exact: the scheme gives each rank's, counted over classes of ranks
+ * that move the same. Everything else is double, because the cluster's figures are measurements. */
 #include "plan/cost.h"
 
 #include "util/alloc.h"
@@ -9,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A sum reads two words and writes one; an update with one history reads three and writes two. */
+/* Words of an update over a sum's: one history reads three and writes two, a sum two and one. */
 #define UPDATE_PER_SUM (5.0 / 3.0)
 
 const char *const cost_overlap_words[] = {[COST_OVERLAP_NONE] = "none",
@@ -24,8 +23,8 @@ static double busier(const struct cost_side *side)
     return fmax(side->sent, side->received);
 }
 
-/* Leaders of one role whose workers are as many and have as many samples: without a share in a
- * bucket they move the same. */
+/* Leaders of one role that lead as many workers with as many samples. Leaders of a class without a
+ * share in a bucket move the same bytes. */
 enum { MOST_CLASSES = 64 };
 
 struct classes {
@@ -47,7 +46,7 @@ static int class_of(const struct classes *classes, const struct plan *plan, int 
     return -1;
 }
 
-/* More kinds than there is room for (hosts of so many different sizes) count as the last one. */
+/* Sorts leaders into classes; those beyond MOST_CLASSES (hosts of so many sizes) join the last. */
 static void find_classes(const struct plan *plan, struct classes *out)
 {
     out->count = 0;
@@ -67,7 +66,7 @@ static void find_classes(const struct plan *plan, struct classes *out)
     }
 }
 
-/* A member of the class without a share in the bucket; -1: all have one. */
+/* Returns a member of the class without a share in the bucket; -1: all have one. */
 static int find_bystander(const struct plan *plan, const struct classes *classes, int class,
                           int bucket)
 {
@@ -79,8 +78,8 @@ static int find_bystander(const struct plan *plan, const struct classes *classes
 
 struct count {
     uint64_t bytes;
-    struct cost_side workers, servers; /* sums */
-    int nservers;                      /* counted there */
+    struct cost_side workers, servers; /* sums over ranks */
+    int nservers;                      /* number of ranks in `servers` */
 };
 
 static void count_leaders(const struct plan *plan, int bucket, int leader, int members,
@@ -104,8 +103,8 @@ static void count_leaders(const struct plan *plan, int bucket, int leader, int m
     cost->messages = fmax(cost->messages, (double)t.messages);
 }
 
-/* Along a tree leaders without a share differ, too; but sides are even, and the homes, at the
- * trees' roots, are the busiest. */
+/* Counts a bucket along trees, where leaders without a share differ, too. Each leader sends what it
+ * receives on the average, and the homes, at the trees' roots, are the busiest. */
 static void count_tree(const struct plan *plan, int bucket, struct cost *cost)
 {
     enum { ENOUGH = 8 };
@@ -183,7 +182,7 @@ double cost_engine_update_seconds(const struct cost_cluster *cluster, double byt
                                    : cost_worker_update_seconds(cluster, bytes);
 }
 
-/* Of a worker, on the average. */
+/* Returns the rows of an average worker's factors. */
 static double own_rows(const struct plan *plan, int bucket)
 {
     return (double)plan->buckets[bucket].k * plan->options.iter_size * plan->all_parts /
@@ -227,7 +226,7 @@ struct cost_side cost_device_bytes(const struct plan *plan, int bucket)
     return (struct cost_side){own, b->scheme->home == HOME_NOBODY ? all - own : whole};
 }
 
-/* ---- all together ---- */
+/* ---- costs ---- */
 
 double cost_node_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket)
 {
@@ -239,7 +238,7 @@ double cost_node_seconds(const struct cost_cluster *cluster, const struct plan *
     return share * (double)b->elems * sizeof(float) / cluster->sum_Bps;
 }
 
-/* Several leaders of a node share its messages and sums, but no dedicated server's. */
+/* Divides messages and sums, but no dedicated server's, among the leaders of a node. */
 static void share_among_leaders(const struct plan *plan, int bucket, struct cost *cost)
 {
     const struct scheme *scheme = plan->buckets[bucket].scheme;
