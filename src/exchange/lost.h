@@ -1,8 +1,8 @@
-/* The end of a process after another rank was lost, when no collective call can end any more. */
+/* Ends a process after another rank was lost, when no collective call can end any more. */
 #ifndef POSEIDON_EXCHANGE_LOST_H
 #define POSEIDON_EXCHANGE_LOST_H
 
-enum { EXCHANGE_LOST = 76 }; /* the status of such a process */
+enum { EXCHANGE_LOST = 76 }; /* exit status of such a process */
 
 struct exchange_end {
     const char *program;         /* begins the message: "poseidon train" */

@@ -1,4 +1,4 @@
-/* Options and shape, as plan_create and choose_comm want them. */
+/* Fills the questions to plan_create and choose_comm, from options and shape. */
 #include "exchange/schemes.h"
 
 #include "exchange/saved_plan.h"
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What factors are multiplied to is summed in another order than gradients. */
+/* Returns the --comm in effect, without schemes of factors if gradients must stay whole: gradients
+ * rebuilt from factors add up in another order. */
 static struct comm comm_of(const struct exchange_options *o, const struct exchange_shape *shape)
 {
     bool usual = o->comm.policy == COMM_PAPER || (o->comm.policy == COMM_AUTO && !shape->asks);
@@ -57,7 +58,7 @@ int exchange_plan(const struct exchange_options *o, const struct exchange_net *n
                             : -1;
 }
 
-#define WORTH 0.01 /* of an iteration: shares that gain less stay as they are */
+#define WORTH 0.01 /* fraction of an iteration that new shares must gain */
 
 static int choose(const struct exchange_options *o, const struct exchange_shape *shape,
                   const struct exchange_net *net, const struct exchange_cluster *cluster,
@@ -86,7 +87,7 @@ void exchange_set_shares(struct simulate_pace *pace, const int *samples, int n, 
         pace[w].share = (double)samples[w] / batch;
 }
 
-/* By the passes and what the chosen schemes add to them. workers: an element for each. */
+/* Deals the batch by the time of passes and of the chosen schemes. workers: scratch, n places. */
 static int deal_anew(const struct exchange_net *net, const struct layer_times *work,
                      double compute_seconds, const struct exchange_deal *deal,
                      struct deal_worker *workers, int n)
@@ -155,6 +156,6 @@ bool exchange_keep(const struct exchange_options *o, const struct exchange_shape
     for (int g = 0; g < net->ngroups; g++)
         if (shape->whole_gradients && way[g].scheme && !scheme_sums_gradients(way[g].scheme))
             return false;
-    how->sizes = cost_sizes_keep(how->sizes, &o->sizes); /* what is given wins */
+    how->sizes = cost_sizes_keep(how->sizes, &o->sizes); /* options win over the plan */
     return true;
 }
