@@ -22,7 +22,7 @@ struct exchange_member {
     bool dry_run;                    /* true: the run writes no file */
     /* Paces of workers, beside the times of find_work; NULL: all workers are equal. */
     const struct simulate_pace *paces;
-    const char *no_team; /* reason against sums by engines with memory of their own; NULL: none */
+    const char *no_team; /* reason why engines with own memory may not add up; or NULL */
     void *context;       /* first argument of the functions below */
     /* Logs a notice or a warning. All ranks call it alike. */
     void (*say)(void *context, bool warning, const char *text);

@@ -34,10 +34,10 @@ struct exchange_options {
     int dilate;    /* > 1: divisor of the bytes on the network, for replays and plans */
     int lowrank_warmup; /* iterations in which gradients travel whole before low rank begins; < 0:
                            10, or the solver's warm-up if longer */
-    bool fifo;          /* send order: posting, not urgency */
+    bool fifo;          /* true: messages leave in order of posting, not by urgency */
     bool measure; /* comm auto: measures the cluster and chooses anew, whatever a file or a snapshot
                      has */
-    struct plan_sizes sizes;  /* sizes but latency; COST_SIZE_CHOSEN: as suits the network */
+    struct plan_sizes sizes;  /* all sizes but latency; COST_SIZE_CHOSEN: as suits the network */
     double mbps;              /* limit on this rank's sends, Mbit/s; 0: none */
     enum sync_direct direct;  /* choice of messages straight from and to device memory */
     const char *cluster_file; /* comm auto: path of the file that keeps the cluster's figures */

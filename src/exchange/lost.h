@@ -5,7 +5,7 @@
 enum { EXCHANGE_LOST = 76 }; /* exit status of such a process */
 
 struct exchange_end {
-    const char *program;         /* begins the message: "poseidon train" */
+    const char *program;         /* first words of the message: "poseidon train" */
     const char *what;            /* subject of the message: "The run" */
     const char *advice;          /* end of the message: how to go on; or "" */
     int save_seconds;            /* time limit of `save` */

@@ -45,8 +45,8 @@ static char *cached_file(const struct exchange *e)
     return path_in_cache(name);
 }
 
-/* Finds the file of figures, which rank 0 reads and writes. The caller frees *out; NULL: no file,
- * or a dry run, which changes no file, with --tune=measure. Collective. */
+/* Finds the file of figures, which rank 0 reads and writes. *out is the caller's to free; NULL: no
+ * file, or a dry run with --tune=measure, which must not change the file. Collective. */
 static int find_file(const struct exchange *e, char **out)
 {
     const char *given = e->options->cluster_file;
@@ -97,7 +97,7 @@ static void adapt(struct exchange *e)
     if (e->member.blank)
         cluster->core_share = 0; /* in a replay nobody computes, so traffic takes nothing away */
     if (e->options->direct == SYNC_DIRECT_ON)
-        cluster->device_Bps = 0; /* MPI reaches device memory */
+        cluster->device_Bps = 0; /* MPI reads and writes device memory itself */
     if (dilate > 1) {            /* links are faster by the factor that shortens messages */
         cluster->link_Bps *= dilate;
         cluster->local_Bps *= dilate;

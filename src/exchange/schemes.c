@@ -156,6 +156,7 @@ bool exchange_keep(const struct exchange_options *o, const struct exchange_shape
     for (int g = 0; g < net->ngroups; g++)
         if (shape->whole_gradients && way[g].scheme && !scheme_sums_gradients(way[g].scheme))
             return false;
-    how->sizes = cost_sizes_keep(how->sizes, &o->sizes); /* options win over the plan */
+    how->sizes =
+        cost_sizes_keep(how->sizes, &o->sizes); /* sizes that options give win over the plan's */
     return true;
 }

@@ -25,7 +25,7 @@ struct exchange_cluster {
 
 /* Shares of the batch that exchange_choose may change. Borrowed. */
 struct exchange_deal {
-    int *share;                 /* per worker: exchange_net.parts; written */
+    int *share;                 /* per worker: samples, exchange_net.parts; written */
     struct simulate_pace *pace; /* cluster.play.paces, which belong to the shares; written */
     const int *most;      /* per worker: samples that its memory has room for; NULL: any number */
     double before, after; /* seconds of an iteration with the shares as given, and as returned */

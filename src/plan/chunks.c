@@ -33,8 +33,8 @@ static size_t homes_of(const struct plan *plan, const struct bucket *bucket)
 static size_t part_of(const struct plan *plan, const struct bucket *bucket, size_t elems)
 {
     size_t homes = homes_of(plan, bucket), part;
-    size_t by =
-        plan->options.dilate > 1 ? (size_t)plan->options.dilate : 1; /* keeps the number of parts */
+    size_t by = plan->options.dilate > 1 ? (size_t)plan->options.dilate
+                                         : 1; /* divisor that keeps the number of parts */
     size_t least = PLAN_LEAST_PART / by;
     size_t efficient = 2 * plan->options.sizes.latency / sizeof(float) / by;
 
@@ -139,7 +139,7 @@ struct dealer {
     struct load {
         uint64_t load;
         int leader;
-    } * order, *spare; /* count places each, in the plan's memory */
+    } * order, *spare; /* arrays of `count` places, in the plan's memory */
 };
 
 static int open_dealer(struct plan *plan, struct dealer *dealer, int first, int count)

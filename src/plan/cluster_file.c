@@ -19,7 +19,7 @@
 enum {
     IS_COUNT = 1,      /* a whole number, kept in an int */
     MAY_BE_0 = 2,      /* 0 is valid, not only values above 0 */
-    MAY_BE_MISSING = 4 /* files of earlier versions lack it; it is 0 then */
+    MAY_BE_MISSING = 4 /* may be missing, which means 0: older files lack the figure */
 };
 
 static const struct figure {

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Words of an update over a sum's: one history reads three and writes two, a sum two and one. */
+/* Ratio of words moved: an update with history reads 3 and writes 2, a sum reads 2, writes 1. */
 #define UPDATE_PER_SUM (5.0 / 3.0)
 
 const char *const cost_overlap_words[] = {[COST_OVERLAP_NONE] = "none",
@@ -103,8 +103,8 @@ static void count_leaders(const struct plan *plan, int bucket, int leader, int m
     cost->messages = fmax(cost->messages, (double)t.messages);
 }
 
-/* Counts a bucket along trees, where leaders without a share differ, too. Each leader sends what it
- * receives on the average, and the homes, at the trees' roots, are the busiest. */
+/* Counts a bucket along trees. Leaders without a share move unlike bytes there, so a worker's bytes
+ * are the mean; the busiest leaders are the homes, at the trees' roots. */
 static void count_tree(const struct plan *plan, int bucket, struct cost *cost)
 {
     enum { ENOUGH = 8 };

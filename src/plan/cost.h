@@ -77,7 +77,7 @@ void cost_cap(struct cost_cluster *cluster, double bytes_per_second, int leaders
 
 /* Bytes of one rank of a role in one iteration, the mean over the ranks of that role. */
 struct cost_side {
-    double sent, received; /* bytes */
+    double sent, received; /* bytes in each direction */
 };
 
 /* Costs of one bucket of a plan in one iteration. */
@@ -105,8 +105,9 @@ struct cost {
  * measured rates. The host reads values, sums and history and writes two of them; engine memory
  * needs two transfers of each chunk over the bus. */
 bool cost_updates_remotely(const struct cost_cluster *cluster);
-double
-cost_host_update_rate(const struct cost_cluster *cluster); /* bytes of parameters per second */
+
+/* Returns the bytes of parameters per second that the host updates. */
+double cost_host_update_rate(const struct cost_cluster *cluster);
 
 /* Sizes used while nothing is known of the network. */
 #define COST_USUAL_SIZES                                                                           \

@@ -11,7 +11,7 @@ enum {
     PLAN_LEAST_PART = 4096, /* elements of the smallest part that a bucket is spread in */
     /* most bytes of a message: MPI counts what is sent, and the bytes that came, in ints */
     PLAN_LARGEST_MESSAGE = INT32_MAX / 4 * 4,
-    PLAN_FEW_HOMES = 8, /* up to so many homes only PLAN_LEAST_PART bounds parts; see plan_sizes */
+    PLAN_FEW_HOMES = 8,   /* homes up to which plan_sizes.latency does not bound parts */
     PLAN_LOG_LEADERS = 32 /* fewest leaders for which a bucket travels along a tree */
 };
 
@@ -90,14 +90,14 @@ struct bucket {
     int slices; /* messages of a worker's factors to each other worker in a round, none above a
                    chunk's bytes: while one worker gets a larger message, links to others idle. 1:
                    one message, or no factors to all */
-    int first_group, ngroups;    /* range of the net's groups */
+    int first_group, ngroups;    /* range in the net's groups */
     const struct scheme *scheme; /* NULL: nothing travels (does not train, or --comm=none) */
     int rank; /* > 0: rank of the factors that travel instead of the gradient (plan_low_rank) */
     enum wire_format wire; /* wire format between several workers */
     struct way_text label; /* scheme, rank and format, for people */
     int first_chunk, nchunks;
     int moved; /* number of chunks that travel: all; with low rank the first ones, each a piece */
-    int first_share, nshares;            /* range of plan->shares */
+    int first_share, nshares;            /* range in plan->shares */
     uint64_t gradient_bytes, back_bytes; /* sums over all shares */
     /* True if gradients go to each chunk's home, and its answer back, along a tree (plan/tree.h)
      * instead of directly: a message between every leader and one home would take longer than the
@@ -132,7 +132,7 @@ struct plan_branch {
  * nodes, then the dedicated servers. Leaders are numbered from 0 in the order of their world ranks.
  * With several rails, a leader is several workers of its node, each for its chunks. */
 struct plan {
-    struct owner owner;          /* owner of the arrays */
+    struct owner owner;          /* owner of the plan's arrays */
     struct plan_options options; /* its borrowed pointers but the registry are NULL */
     int nworkers, nservers;      /* numbers of leaders that compute, and that serve */
     bool dedicated;              /* true if servers are ranks of their own */
@@ -158,10 +158,10 @@ struct plan {
     const struct group *groups; /* copy of the net's groups, with rows of one sample if
                                    options.parts; names and params are borrowed */
     int nbuckets;
-    struct bucket *buckets; /* in forward order */
+    struct bucket *buckets; /* buckets in forward order */
     int *bucket_of;         /* per group of the net: its bucket */
     int nchunks;
-    struct chunk *chunks; /* bucket by bucket */
+    struct chunk *chunks; /* chunks of all buckets, one bucket after another */
     int nshares;
     struct home_share *shares; /* bucket by bucket, by home; none for buckets without home */
 };

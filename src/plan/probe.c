@@ -21,7 +21,7 @@
 enum {
     TAG = 1,
     BUFFER_BYTES = 16 << 20, /* bytes that a rank sends, and receives, in one exchange */
-    FIRST_BYTES = 32 << 10,  /* bytes to each peer, to begin with */
+    FIRST_BYTES = 32 << 10,  /* bytes of the first exchange to each peer */
     MESSAGES = 64,           /* messages in flight while overhead is measured */
     MOST_ROUNDS = 64,        /* most repetitions of one exchange; the median counts */
     RATE_WINDOWS = 3,
@@ -42,7 +42,7 @@ enum {
 
 struct prober {
     struct owner owner;
-    MPI_Comm comm; /* own communicator */
+    MPI_Comm comm; /* communicator of the probe alone */
     int rank, nranks;
     const struct topology *topology; /* borrowed */
     int *peers;                      /* peers of the running measurement */
@@ -403,11 +403,11 @@ static int measure_products(struct prober *p, const struct engine *engine,
 }
 
 /* Walks go through buffers larger than caches, a piece a step. */
-enum { PIECE = 1 << 18, PIECES = BUFFER_BYTES / (int)sizeof(float) / PIECE }; /* PIECE in floats */
+enum { PIECE = 1 << 18, PIECES = BUFFER_BYTES / (int)sizeof(float) / PIECE }; /* PIECE: floats */
 
 struct memory_walk {
     float *to, *from;
-    bool adds; /* adds, otherwise copies */
+    bool adds; /* true: adds; false: copies */
     int at;
 };
 
@@ -438,7 +438,7 @@ int probe_sums(double *Bps)
 
     if (ALLOC(buffers, 2 * BUFFER_BYTES, "measuring sums"))
         return -1;
-    memset(buffers, 0, 2 * BUFFER_BYTES); /* pages must exist, not only be promised */
+    memset(buffers, 0, 2 * BUFFER_BYTES); /* makes the kernel allocate the pages */
     *Bps = measure_walk(buffers, buffers + BUFFER_BYTES, true);
     free(buffers);
     return 0;

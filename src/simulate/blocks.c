@@ -46,7 +46,7 @@ static void make_endpoints(struct simulation *s, int at, int first, int all, int
         struct endpoint *a = &s->endpoints[at + i];
         int from = i, to = i + 1;
         *a = (struct endpoint){.hosts = 1, .worker = first == 0, .awaited = -1};
-        if (count < all) { /* a block of whole nodes */
+        if (count < all) { /* endpoints are blocks of whole nodes */
             int begin = (int)((long long)i * hosts / count);
             int end = (int)((long long)(i + 1) * hosts / count);
             a->hosts = end - begin;

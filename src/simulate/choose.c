@@ -33,7 +33,7 @@ struct chooser {
     struct choose_answer *answer;
     struct way *mix; /* nmixes rows of one way per group; scheme NULL: the group does not train */
     int nmixes;
-    struct cost *table; /* one per group and way */
+    struct cost *table; /* costs of each group by each way */
     size_t merge[MERGES];
     int nmerges;
     struct tried tried[MOST_TRIED];

@@ -11,7 +11,7 @@ struct choose_question {
     const struct plan_options *how; /* plan options; comm and ways are not read; sizes of
                                        COST_SIZE_CHOSEN are chosen, too */
     const struct ways *lossy; /* lossy ways allowed beside lossless schemes in how->wire; or NULL */
-    const struct group *groups; /* play.work->ngroups of them */
+    const struct group *groups; /* groups of the net, play.work->ngroups of them */
     bool whole_gradients;       /* forbids schemes that move factors */
     bool quick; /* plays the mixes alone, with the usual sizes: enough to compare networks */
     struct simulate_options play; /* options to play candidates with; plan and iterations are not

@@ -137,7 +137,7 @@ static int enough_iterations(const struct simulation *s)
 /* Ends an iteration of all workers; measuring stops once iterations last equally long. */
 static void end_round(struct simulation *s)
 {
-    enum { AGREEMENTS = 2 }; /* a single agreement may be chance */
+    enum { AGREEMENTS = 2 }; /* a single agreement may come by chance */
     double seconds = s->now - s->round_ended;
     bool measured = ++s->round > SIMULATE_WARM_UP + 1;
 
@@ -148,7 +148,7 @@ static void end_round(struct simulation *s)
         measured && fabs(seconds - s->round_seconds) <= AGREEING * seconds ? s->agreed + 1 : 0;
     if (s->options->iterations == 0 && s->agreed >= AGREEMENTS) {
         s->iterations = s->round - SIMULATE_WARM_UP;
-        s->ended = s->nworkers - 1; /* leave_layer counts the last worker */
+        s->ended = s->nworkers - 1; /* leave_layer adds the last worker */
     }
     s->round_ended = s->now;
     s->round_seconds = seconds;
@@ -213,7 +213,7 @@ static int leave_layer(struct simulation *s, int endpoint)
     if (a->iteration == SIMULATE_WARM_UP - 1) {
         if (s->iterations == 0)
             s->iterations = enough_iterations(s);
-        s->begin = s->now; /* last set by the slowest worker */
+        s->begin = s->now; /* the slowest worker sets `begin` last */
         a->stall_seconds = a->join_seconds = 0;
     }
     a->layer = 0;

@@ -73,14 +73,14 @@ struct endpoint {
     struct queue queue;
     struct link_meter meter;         /* meter of the queue, if options->watch */
     bool wakes;                      /* an EVENT_WAKE is scheduled */
-    double thread_free, memory_free; /* when the wire thread and local copies are done */
+    double thread_free, memory_free; /* times when the wire thread and local copies end */
     double call_free[2][2]; /* manner.calls_Bps: when call threads are free, [back][receives] */
     double copy_out_free, copy_in_free;
     /* Seconds of the slowest worker over the reference worker's: slowness for equal work, stretch
      * for its own passes, pace for its passes of this iteration (with stragglers). */
     double slowness, stretch, pace;
     /* progress of a worker's passes */
-    int iteration, layer; /* layer: forward below nlayers, backward below 2 nlayers */
+    int iteration, layer; /* layer: forward passes below nlayers, backward passes above */
     int awaited;          /* bucket whose parameters the worker waits for; -1: none */
     double waits_since, stall_seconds, join_seconds, ended;
     uint64_t sent, received; /* bytes in the first iteration */
@@ -99,8 +99,8 @@ struct transfer {
     int homes, chunks, slices;
     uint64_t gradient_bytes, back_bytes; /* bytes of one rank's gradient; bytes of one answer */
     double work_seconds;                 /* seconds of its homes' wire threads, summed */
-    int first_came;                      /* index in simulation.came */
-    double out_free, in_free; /* when homes' links are free, for homes on part of a block */
+    int first_came;                      /* first counter of the transfer in simulation.came */
+    double out_free, in_free;            /* when links are free, for homes on part of a block */
 };
 
 /* A slice of a transfer, at the place of its first chunk among the bucket's chunks. */
@@ -137,7 +137,7 @@ struct ring {
 };
 
 struct played_bucket {
-    double gather;              /* seconds of the node's own sum */
+    double gather;              /* seconds of adding up on the node */
     double bytes_out, bytes_in; /* a worker's copies, to its host and back to its device */
     int layer, next; /* layer that waits for the bucket, -1: does not train; previous bucket of that
                         layer, -1: none */
@@ -151,8 +151,8 @@ struct simulation {
     const struct simulate_options *options;
     const struct plan *plan;
     const struct cost_cluster *cluster;
-    struct cost *costs;            /* one per bucket */
-    struct played_bucket *buckets; /* one per bucket, and one that ends the ranges */
+    struct cost *costs;            /* costs of each bucket */
+    struct played_bucket *buckets; /* one per bucket, and one more to end the ranges of the last */
     int *layer_first;              /* per layer: its last bucket in forward order, head of `next` */
     int nendpoints, nworkers;      /* workers come before servers */
     struct endpoint *endpoints;
@@ -160,20 +160,20 @@ struct simulation {
     struct leaf *leaves;
     struct ring ring;
     double all_out, all_in;    /* sums of all bytes_out and all bytes_in */
-    struct progress *progress; /* one per endpoint and bucket */
+    struct progress *progress; /* progress of each endpoint with each bucket */
     int ntransfers;
     struct transfer *transfers;
-    struct order_entry *order; /* bucket by bucket, in the order of chunks */
-    int *came;         /* per slice of a transfer, in trees also per endpoint: two counters */
+    struct order_entry *order; /* slices of all buckets, one bucket after another */
+    int *came;         /* two counters of arrivals a slice (in trees a slice and endpoint) */
     int nsums, summed; /* sums_late: slices to add up in an iteration; slices added up so far */
     struct events events;
-    struct queue_entry *free; /* messages for reuse */
+    struct queue_entry *free; /* messages free for reuse */
     double now;
     int iterations, ended; /* measured iterations, 0: not known yet; workers that have ended */
     int round, through;    /* oldest iteration not ended by all workers; workers that ended it */
     int joined;            /* workers that wait in a layer_join */
     int agreed;            /* consecutive iterations that lasted as long as the one before */
-    double round_ended, round_seconds; /* end and duration of the last iteration of all workers */
+    double round_ended, round_seconds; /* end and duration of the last finished iteration */
     double begin;                      /* start of the measured iterations */
     uint64_t messages;
 };
@@ -210,7 +210,7 @@ static inline int schedule(struct simulation *s, double time, enum event_kind ki
 
 int network_send(struct simulation *s, const struct message_spec *spec);
 int network_head(struct simulation *s, struct message *message);
-int network_deliver(struct simulation *s, struct message *message); /* frees the message */
+int network_deliver(struct simulation *s, struct message *message); /* the message is free then */
 int network_pump(struct simulation *s, int endpoint);
 
 /* ---- the schemes' messages (traffic.c) ---- */

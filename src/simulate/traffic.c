@@ -263,7 +263,7 @@ static int send_slice(struct simulation *s, int endpoint, int bucket, int slice,
         int to = (endpoint + i) % s->nworkers;
         const struct endpoint *peer = &s->endpoints[to];
         uint64_t times = (uint64_t)peer->members - (to == endpoint ? 1 : 0);
-        if (times == 0) { /* the endpoint has no other rank */
+        if (times == 0) { /* no other rank at this endpoint */
             if (passes_arrived(s, endpoint, bucket, iteration))
                 return -1;
             continue;
@@ -288,7 +288,7 @@ static int send_to_all(struct simulation *s, int endpoint, int bucket, int itera
     return 0;
 }
 
-/* Does the work that no message starts: the update of a worker alone, or with all factors. */
+/* Schedules work that waits for no message, such as the update of a worker without scheme. */
 static int work_alone(struct simulation *s, int endpoint, int bucket, int iteration)
 {
     occupy_thread(s, endpoint, s->costs[bucket].sum_seconds - s->buckets[bucket].gather);
