@@ -147,11 +147,11 @@ static int ask(struct exchange *e, const struct exchange_net *net, const struct 
                struct exchange_deal *deal, struct choose_answer *answer)
 {
     struct layer_times work;
-    struct exchange_cluster there = {.dilate = 1, .play = where_played(e)};
+    struct exchange_cluster cluster = {.dilate = 1, .play = where_played(e)};
 
-    there.play.work = &work;
+    cluster.play.work = &work;
     return error_status(e->member.find_work(e->member.context, &e->probe.cluster, &work) ||
-                        exchange_choose(e->options, &e->shape, net, &there, how, deal, answer));
+                        exchange_choose(e->options, &e->shape, net, &cluster, how, deal, answer));
 }
 
 /* Chooses on rank 0. way: per group, the index of its way in `ways`. */
@@ -261,13 +261,13 @@ static void say_unused(const struct exchange *e)
 {
     const struct plan *plan = e->plan;
     const struct comm *comm = &e->options->comm;
-    int used = 0, others = 0;
+    int used = 0, by_ps = 0;
 
     for (int b = 0; b < plan->nbuckets; b++) {
         used += plan->buckets[b].scheme == comm->scheme;
-        others += plan->buckets[b].scheme == sync_schemes[0];
+        by_ps += plan->buckets[b].scheme == sync_schemes[0];
     }
-    if (comm->policy == COMM_SCHEME && plan->nworkers > 1 && used == 0 && others > 0)
+    if (comm->policy == COMM_SCHEME && plan->nworkers > 1 && used == 0 && by_ps > 0)
         say(e, true, "%s=%s can move no layer of this net: all travel by %s=%s",
             exchange_word(e->options, "--comm"), comm_name(*comm),
             exchange_word(e->options, "--comm"), sync_schemes[0]->name);

@@ -54,12 +54,12 @@ static bool read_ways(int ngroups, const struct group *groups, const struct ways
 static bool read_head(const struct plan_options *how, int nodes, const char *text,
                       struct plan_sizes *sizes)
 {
-    int ranks, servers, were;
+    int ranks, servers, saved_nodes;
 
     return text &&
            sscanf(text, "ranks %d servers %d nodes %d chunk %zu merge %zu latency %zu", &ranks,
-                  &servers, &were, &sizes->chunk, &sizes->merge, &sizes->latency) == 6 &&
-           ranks == how->nranks && servers == how->servers && were == nodes;
+                  &servers, &saved_nodes, &sizes->chunk, &sizes->merge, &sizes->latency) == 6 &&
+           ranks == how->nranks && servers == how->servers && saved_nodes == nodes;
 }
 
 bool saved_plan_read(struct plan_options *how, int nodes, const struct ways *lossy, int ngroups,

@@ -110,37 +110,37 @@ int exchange_choose(const struct exchange_options *o, const struct exchange_shap
                     const struct plan_options *how, struct exchange_deal *deal,
                     struct choose_answer *out)
 {
-    int n = how->nranks - how->servers, status, *before = NULL;
+    int n = how->nranks - how->servers, status, *old_share = NULL;
     struct deal_worker *workers = NULL;
-    struct choose_answer again = {.way = NULL};
+    struct choose_answer redealt = {.way = NULL};
 
     if (choose(o, shape, net, cluster, how, out))
         return -1;
     if (!deal || n == 1)
         return 0;
     deal->before = deal->after = out->seconds;
-    status = error_status(ALLOC(workers, n, "shares") || ALLOC(before, n, "shares"));
+    status = error_status(ALLOC(workers, n, "shares") || ALLOC(old_share, n, "shares"));
     if (!status)
-        memcpy(before, deal->share, (size_t)n * sizeof *before);
+        memcpy(old_share, deal->share, (size_t)n * sizeof *old_share);
     if (!status)
         status = deal_anew(net, cluster->play.work, out->compute_seconds, deal, workers, n);
     if (!status) {
         exchange_set_shares(deal->pace, deal->share, n, net->batch);
-        status = choose(o, shape, net, cluster, how, &again);
+        status = choose(o, shape, net, cluster, how, &redealt);
     }
-    if (!status && again.seconds < deal->before * (1 - WORTH)) {
+    if (!status && redealt.seconds < deal->before * (1 - WORTH)) {
         choose_answer_free(out);
-        *out = again;
-        deal->after = again.seconds;
+        *out = redealt;
+        deal->after = redealt.seconds;
     } else if (!status) {
-        choose_answer_free(&again);
-        memcpy(deal->share, before, (size_t)n * sizeof *before);
+        choose_answer_free(&redealt);
+        memcpy(deal->share, old_share, (size_t)n * sizeof *old_share);
         exchange_set_shares(deal->pace, deal->share, n, net->batch);
     }
     if (status)
         choose_answer_free(out);
     free(workers);
-    free(before);
+    free(old_share);
     return error_status(status);
 }
 

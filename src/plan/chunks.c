@@ -33,10 +33,10 @@ static size_t homes_of(const struct plan *plan, const struct bucket *bucket)
 static size_t part_of(const struct plan *plan, const struct bucket *bucket, size_t elems)
 {
     size_t homes = homes_of(plan, bucket), part;
-    size_t by = plan->options.dilate > 1 ? (size_t)plan->options.dilate
-                                         : 1; /* divisor that keeps the number of parts */
-    size_t least = PLAN_LEAST_PART / by;
-    size_t efficient = 2 * plan->options.sizes.latency / sizeof(float) / by;
+    size_t dilate = plan->options.dilate > 1 ? (size_t)plan->options.dilate
+                                             : 1; /* divisor that keeps the number of parts */
+    size_t least = PLAN_LEAST_PART / dilate;
+    size_t efficient = 2 * plan->options.sizes.latency / sizeof(float) / dilate;
 
     if (homes > PLAN_FEW_HOMES && efficient > least && elems / efficient < homes)
         homes = elems < efficient ? 1 : elems / efficient;
@@ -51,9 +51,9 @@ static size_t part_of(const struct plan *plan, const struct bucket *bucket, size
 static size_t piece_of(const struct plan *plan, const struct bucket *bucket, size_t elems,
                        size_t unit)
 {
-    size_t by = plan->options.dilate > 1 ? (size_t)plan->options.dilate : 1;
+    size_t dilate = plan->options.dilate > 1 ? (size_t)plan->options.dilate : 1;
     size_t part = part_of(plan, bucket, elems),
-           most = plan->options.sizes.chunk / sizeof(float) / by;
+           most = plan->options.sizes.chunk / sizeof(float) / dilate;
 
     if (part > most && most > 0 && homes_of(plan, bucket) > 1) {
         size_t pieces = (part + most - 1) / most, even = (part + pieces - 1) / pieces;
@@ -198,10 +198,10 @@ static int compare_buckets(const void *left, const void *right)
 {
     const struct bucket *a = *(const struct bucket *const *)left,
                         *b = *(const struct bucket *const *)right;
-    size_t mine = a->elems / (size_t)a->nchunks, other = b->elems / (size_t)b->nchunks;
+    size_t chunk_a = a->elems / (size_t)a->nchunks, chunk_b = b->elems / (size_t)b->nchunks;
 
-    if (mine != other)
-        return mine < other ? 1 : -1;
+    if (chunk_a != chunk_b)
+        return chunk_a < chunk_b ? 1 : -1;
     return a < b ? -1 : a > b;
 }
 
@@ -421,9 +421,9 @@ void plan_add_part(const struct plan *plan, int bucket, int leader, const struct
                    struct plan_load *load)
 {
     const struct bucket *b = &plan->buckets[bucket];
-    bool own = part->home == leader, worker = leader < plan->nworkers;
+    bool at_home = part->home == leader, worker = leader < plan->nworkers;
     bool encoded = b->gradient_bytes != b->elems * sizeof(float);
-    uint64_t below = count_below(plan, bucket, leader, part->home), up = worker && !own;
+    uint64_t below = count_below(plan, bucket, leader, part->home), up = worker && !at_home;
     uint64_t floats = part->elems * sizeof(float);
     uint64_t sums = worker ? (uint64_t)plan_branches(plan, leader) : 0;
     uint64_t sums_below =
@@ -433,21 +433,21 @@ void plan_add_part(const struct plan *plan, int bucket, int leader, const struct
     load->traffic.received += up * part->back_bytes + sums_below * part->gradient_bytes;
     load->traffic.messages += (up + below) * (uint64_t)part->chunks * (b->rank > 0 ? 2 : 1);
     load->bytes += sums_below * part->gradient_bytes + (sums > 1 ? sums * floats : 0);
-    if (own && plan->options.drop > 0)
+    if (at_home && plan->options.drop > 0)
         load->bytes += (uint64_t)(plan->options.drop + 1) * floats;
-    if (own && encoded)
+    if (at_home && encoded)
         load->bytes += (uint64_t)plan->nworkers * floats;
     if (worker && encoded)
         load->bytes += floats + part->gradient_bytes;
     if (worker && encoded && b->scheme->codec_back)
-        load->bytes += part->back_bytes + (own ? floats : 0);
+        load->bytes += part->back_bytes + (at_home ? floats : 0);
 }
 
 /* Returns the leader's load. Without a tree, all chunks of other homes count at once. */
 static struct plan_load find_load(const struct plan *plan, int bucket, int leader)
 {
     const struct bucket *b = &plan->buckets[bucket];
-    const struct home_share *own = plan_share(plan, bucket, leader);
+    const struct home_share *share = plan_share(plan, bucket, leader);
     struct home_share others = {.home = -1,
                                 .chunks = b->moved,
                                 .elems = b->elems,
@@ -459,12 +459,12 @@ static struct plan_load find_load(const struct plan *plan, int bucket, int leade
         plan_add_part(plan, bucket, leader, &plan->shares[b->first_share + s], &load);
     if (b->log_steps)
         return load;
-    if (own) {
-        plan_add_part(plan, bucket, leader, own, &load);
-        others.chunks -= own->chunks;
-        others.elems -= own->elems;
-        others.gradient_bytes -= own->gradient_bytes;
-        others.back_bytes -= own->back_bytes;
+    if (share) {
+        plan_add_part(plan, bucket, leader, share, &load);
+        others.chunks -= share->chunks;
+        others.elems -= share->elems;
+        others.gradient_bytes -= share->gradient_bytes;
+        others.back_bytes -= share->back_bytes;
     }
     plan_add_part(plan, bucket, leader, &others, &load);
     return load;

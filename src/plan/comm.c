@@ -214,14 +214,14 @@ int ways_parse_lossy(const struct scheme *const *registry, const char *option, c
 static void add_ways(const struct scheme *const *registry, struct way way, struct ways *out)
 {
     for (int i = 0; registry[i]; i++) {
-        struct way one = {.scheme = registry[i], .rank = way.rank};
+        struct way candidate = {.scheme = registry[i], .rank = way.rank};
         if (scheme_takes_bf16(registry[i]))
-            one.wire = way.wire;
+            candidate.wire = way.wire;
         if (way.scheme ? way.scheme != registry[i] : !registry[i]->lossless)
             continue;
         assert(out->n < WAYS_MOST);
-        if (ways_find(out, one) < 0)
-            out->way[out->n++] = one;
+        if (ways_find(out, candidate) < 0)
+            out->way[out->n++] = candidate;
     }
 }
 

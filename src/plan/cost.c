@@ -136,10 +136,10 @@ static void count_bytes(const struct plan *plan, const struct classes *classes, 
         count_leaders(plan, bucket, home, 1, &count, cost);
     }
     for (int i = 0; i < classes->count; i++) {
-        int others = classes->all[i].members - homes[i];
-        int bystander = others > 0 ? find_bystander(plan, classes, i, bucket) : -1;
+        int bystanders = classes->all[i].members - homes[i];
+        int bystander = bystanders > 0 ? find_bystander(plan, classes, i, bucket) : -1;
         if (bystander >= 0)
-            count_leaders(plan, bucket, bystander, others, &count, cost);
+            count_leaders(plan, bucket, bystander, bystanders, &count, cost);
     }
     if (b->scheme->home != HOME_OWNER)
         count.nservers = plan->dedicated ? plan->nservers : 0;
@@ -215,15 +215,16 @@ double cost_rebuild_seconds(const struct cost_cluster *cluster, const struct pla
 struct cost_side cost_device_bytes(const struct plan *plan, int bucket)
 {
     const struct bucket *b = &plan->buckets[bucket];
-    double whole = (double)b->elems * sizeof(float), all, own;
+    double whole = (double)b->elems * sizeof(float), all_bytes, own_bytes;
 
     if (!b->scheme)
         return (struct cost_side){0, 0};
     if (!b->scheme->factors)
         return (struct cost_side){whole, whole};
-    all = (double)plan_factor_elems(plan, bucket, -1) * sizeof(float);
-    own = all / plan->ncomputing;
-    return (struct cost_side){own, b->scheme->home == HOME_NOBODY ? all - own : whole};
+    all_bytes = (double)plan_factor_elems(plan, bucket, -1) * sizeof(float);
+    own_bytes = all_bytes / plan->ncomputing;
+    return (struct cost_side){own_bytes,
+                              b->scheme->home == HOME_NOBODY ? all_bytes - own_bytes : whole};
 }
 
 /* ---- costs ---- */
@@ -287,18 +288,18 @@ int cost_table(const struct cost_cluster *cluster, const struct plan_options *ho
                const struct ways *ways, int ngroups, const struct group *groups, struct cost *out)
 {
     struct cost *column = alloc_array((size_t)ngroups, sizeof *column, "the costs of all schemes");
-    struct way *by = alloc_array((size_t)ngroups, sizeof *by, "the costs of all schemes");
+    struct way *way_of = alloc_array((size_t)ngroups, sizeof *way_of, "the costs of all schemes");
     struct plan_options options = *how;
-    int status = column && by ? 0 : -1;
+    int status = column && way_of ? 0 : -1;
 
     options.comm = (struct comm){.policy = COMM_AUTO};
-    options.ways = by;
+    options.ways = way_of;
     options.sizes.merge = 0;
     for (int w = 0; w < ways->n && !status; w++) {
         const struct way way = ways->way[w];
         struct plan *plan;
         for (int g = 0; g < ngroups; g++)
-            by[g] = way;
+            way_of[g] = way;
         status = plan_create(&options, ngroups, groups, &plan);
         if (status)
             break;
@@ -311,7 +312,7 @@ int cost_table(const struct cost_cluster *cluster, const struct plan_options *ho
         plan_destroy(plan);
     }
     free(column);
-    free(by);
+    free(way_of);
     return status;
 }
 

@@ -128,7 +128,7 @@ static int make_buckets(struct plan *plan)
 {
     size_t n = (size_t)plan->ngroups + 1;
     struct way *way;
-    int made = -1, status = 0;
+    int last = -1, status = 0;
 
     if (PLAN_ROOM(plan, way, n) || PLAN_ROOM(plan, plan->bucket_of, n) ||
         PLAN_ROOM(plan, plan->buckets, n))
@@ -139,16 +139,16 @@ static int make_buckets(struct plan *plan)
     for (int g = 0; g < plan->ngroups; g++) {
         const struct group *group = &plan->groups[g];
         if (plan->bucket_of[g]) {
-            begin_bucket(&plan->buckets[++made], group, g, way[g]);
+            begin_bucket(&plan->buckets[++last], group, g, way[g]);
         } else {
-            struct bucket *into = &plan->buckets[made];
-            into->elems = group->begin + group->elems - into->begin;
-            into->factorable = false;
-            into->ngroups++;
+            struct bucket *current = &plan->buckets[last];
+            current->elems = group->begin + group->elems - current->begin;
+            current->factorable = false;
+            current->ngroups++;
         }
-        plan->bucket_of[g] = made;
+        plan->bucket_of[g] = last;
     }
-    assert(made + 1 == plan->nbuckets);
+    assert(last + 1 == plan->nbuckets);
     for (int b = 0; b < plan->nbuckets && !status; b++)
         status = name_bucket(plan, &plan->buckets[b]);
     return status;
@@ -202,22 +202,22 @@ static void cut_factors(struct plan *plan)
     }
 }
 
-static int64_t shrink(int64_t size, int by)
+static int64_t shrink(int64_t size, int divisor)
 {
-    return (size + by - 1) / by;
+    return (size + divisor - 1) / divisor;
 }
 
 /* Shrinks buckets to 1/dilate of their size, in place; schemes were chosen for the full size. */
 static void dilate(struct plan *plan)
 {
-    int by = plan->options.dilate;
+    int divisor = plan->options.dilate;
 
-    for (int b = 0; b < plan->nbuckets && by > 1; b++) {
+    for (int b = 0; b < plan->nbuckets && divisor > 1; b++) {
         struct bucket *bucket = &plan->buckets[b];
-        bucket->elems = (size_t)shrink((int64_t)bucket->elems, by);
+        bucket->elems = (size_t)shrink((int64_t)bucket->elems, divisor);
         if (bucket->factorable) {
-            bucket->m = shrink(bucket->m, by);
-            bucket->n = shrink(bucket->n, by);
+            bucket->m = shrink(bucket->m, divisor);
+            bucket->n = shrink(bucket->n, divisor);
         }
     }
 }
@@ -226,10 +226,10 @@ struct low_rank plan_low_rank(const struct plan *plan, int bucket)
 {
     const struct bucket *b = &plan->buckets[bucket];
     const struct group *group = &plan->groups[b->first_group];
-    int by = plan->options.dilate > 1 ? plan->options.dilate : 1;
-    int64_t elems = (int64_t)group->params[0].elems, m = shrink(group->outputs, by),
-            n = shrink(elems / group->outputs, by),
-            tail = shrink((int64_t)group->elems - elems, by);
+    int divisor = plan->options.dilate > 1 ? plan->options.dilate : 1;
+    int64_t elems = (int64_t)group->params[0].elems, m = shrink(group->outputs, divisor),
+            n = shrink(elems / group->outputs, divisor),
+            tail = shrink((int64_t)group->elems - elems, divisor);
 
     return (struct low_rank){.m = m,
                              .n = n,

@@ -215,10 +215,11 @@ static int measure_network(struct prober *p, struct cost_cluster *cluster)
 /* Reads a value, which makes an engine that runs beside the processor finish its work. */
 static int finish(const struct engine *engine, float *data)
 {
-    struct tensor one = {.shape = {.naxes = 1, .dim = {1}}, .bytes = sizeof(float), .data = data};
+    struct tensor scalar = {
+        .shape = {.naxes = 1, .dim = {1}}, .bytes = sizeof(float), .data = data};
     float value;
 
-    return engine->i->read(engine->context, &one, &value);
+    return engine->i->read(engine->context, &scalar, &value);
 }
 
 struct products {
@@ -339,7 +340,7 @@ static int run_theft(struct theft *theft, struct products *products, double flop
 static int measure_theft(struct prober *p, struct products *products, struct cost_cluster *cluster)
 {
     struct theft theft = {.p = p, .rounds = 2};
-    double mine[3] = {0, 0, 0}, all[3], lost = 0, each, flops = 0;
+    double local[3] = {0, 0, 0}, total[3], lost = 0, each, flops = 0;
     int level = MPI_THREAD_SINGLE, most, status;
 
     cluster->transport_Bps = cluster->copy_Bps / 4;
@@ -362,14 +363,15 @@ static int measure_theft(struct prober *p, struct products *products, struct cos
     if (status)
         return -1;
     if (products) {
-        mine[0] = lost > 0 ? lost : 0;
-        mine[1] = theft.cpu_seconds;
-        mine[2] = (double)theft.bytes * p->npeers * theft.rounds;
+        local[0] = lost > 0 ? lost : 0;
+        local[1] = theft.cpu_seconds;
+        local[2] = (double)theft.bytes * p->npeers * theft.rounds;
     }
-    MPI_CHECK(MPI_Allreduce(mine, all, 3, MPI_DOUBLE, MPI_SUM, p->comm));
-    if (all[1] > 0 && all[2] > 0) {
-        cluster->transport_Bps = all[2] / all[1];
-        cluster->core_share = all[0] < COST_MOST_SHARE * all[1] ? all[0] / all[1] : COST_MOST_SHARE;
+    MPI_CHECK(MPI_Allreduce(local, total, 3, MPI_DOUBLE, MPI_SUM, p->comm));
+    if (total[1] > 0 && total[2] > 0) {
+        cluster->transport_Bps = total[2] / total[1];
+        cluster->core_share =
+            total[0] < COST_MOST_SHARE * total[1] ? total[0] / total[1] : COST_MOST_SHARE;
     }
     return 0;
 }
@@ -447,11 +449,11 @@ int probe_sums(double *Bps)
 /* Gives all ranks the slowest rank's rates, in rank 0's bits. */
 static int agree_figures(struct prober *p, struct cost_cluster *cluster)
 {
-    double mine[] = {cluster->gemm_flops, cluster->copy_Bps, cluster->sum_Bps, cluster->serve_Bps,
-                     cluster->device_Bps},
+    double local[] = {cluster->gemm_flops, cluster->copy_Bps, cluster->sum_Bps, cluster->serve_Bps,
+                      cluster->device_Bps},
            least[5];
 
-    MPI_CHECK(MPI_Allreduce(mine, least, 5, MPI_DOUBLE, MPI_MIN, p->comm));
+    MPI_CHECK(MPI_Allreduce(local, least, 5, MPI_DOUBLE, MPI_MIN, p->comm));
     cluster->gemm_flops = least[0];
     cluster->copy_Bps = least[1];
     cluster->sum_Bps = least[2];

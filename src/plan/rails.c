@@ -112,8 +112,8 @@ uint64_t plan_rail_memory(const struct plan *plan, int bucket, int world_rank)
     const struct bucket *b = &plan->buckets[bucket];
     int leader = plan->leader[world_rank];
     uint64_t elems, bytes = find_load(plan, bucket, world_rank, &elems).bytes;
-    uint64_t more =
+    uint64_t other_bytes =
         b->scheme->memory(plan, bucket, leader) - plan_home_memory(plan, bucket, leader);
 
-    return bytes + (uint64_t)((double)more * ((double)elems / (double)b->elems));
+    return bytes + (uint64_t)((double)other_bytes * ((double)elems / (double)b->elems));
 }

@@ -24,7 +24,7 @@ struct tried {
     int row;
     struct choose_row how;
     uint64_t digest; /* plan_digest of the plan */
-    bool again;      /* the same plan and window had been played before */
+    bool repeated;   /* the same plan and window had been played before */
 };
 
 struct chooser {
@@ -203,13 +203,13 @@ static int try_row(struct chooser *c, int row, struct choose_row how)
     if (make_plan(c, &how, &plan))
         return -1;
     *tried = (struct tried){.row = row, .how = how, .digest = plan_digest(plan, 0)};
-    for (int i = 0; i < c->ntried && !tried->again; i++)
+    for (int i = 0; i < c->ntried && !tried->repeated; i++)
         if (c->tried[i].digest == tried->digest &&
             c->tried[i].how.sizes.window == how.sizes.window) {
             tried->how.seconds = c->tried[i].how.seconds;
-            tried->again = true;
+            tried->repeated = true;
         }
-    if (!tried->again)
+    if (!tried->repeated)
         status = play(c->question, plan, &tried->how.seconds);
     plan_destroy(plan);
     if (!status && (best->seconds < 0 || is_less(tried->how.seconds, best->seconds)))
@@ -284,7 +284,7 @@ static bool is_near(const struct chooser *c, int first, int end, double seconds,
     int before = 0;
 
     for (int i = first; i < end; i++)
-        before += !c->tried[i].again && is_less(c->tried[i].how.seconds, seconds);
+        before += !c->tried[i].repeated && is_less(c->tried[i].how.seconds, seconds);
     return before < SURELY_WIDENED || seconds <= best * (1 + NEAR);
 }
 

@@ -54,10 +54,10 @@ static int take(const struct simulation *s, double *bytes)
 
     *bytes = 0;
     while (n < ring->nqueue) {
-        double more = bucket_bytes(s, ring->queue[n]);
-        if (n > 0 && *bytes + more > (double)s->options->manner.fusion_bytes)
+        double next_bytes = bucket_bytes(s, ring->queue[n]);
+        if (n > 0 && *bytes + next_bytes > (double)s->options->manner.fusion_bytes)
             break;
-        *bytes += more;
+        *bytes += next_bytes;
         n++;
     }
     return n;

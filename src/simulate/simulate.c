@@ -396,14 +396,14 @@ int simulate_group(const struct simulate_options *like, const struct plan_option
     int layer = 0, status;
     const struct layer_times no_passes = {
         .nlayers = 1, .forward = &nothing, .backward = &nothing, .ngroups = 1, .layer = &layer};
-    struct plan_options by = *how;
+    struct plan_options plan_how = *how;
     struct simulate_options options = *like;
     struct simulate_result result = {.seconds = 0};
     struct plan *plan;
 
-    by.comm = (struct comm){.policy = COMM_AUTO};
-    by.ways = &way;
-    if (plan_create(&by, 1, group, &plan))
+    plan_how.comm = (struct comm){.policy = COMM_AUTO};
+    plan_how.ways = &way;
+    if (plan_create(&plan_how, 1, group, &plan))
         return -1;
     options.plan = plan;
     options.work = &no_passes;

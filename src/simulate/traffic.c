@@ -107,21 +107,22 @@ static int send_gradient(struct simulation *s, int endpoint, struct part part)
     const struct transfer *u = &s->transfers[part.transfer];
     const struct bucket *b = &s->plan->buckets[part.bucket];
     const struct endpoint *a = &s->endpoints[endpoint];
-    bool mine = endpoint == u->home;
-    uint64_t one = cut(u->gradient_bytes, part.slice, u->slices), all = one * (uint64_t)a->members;
+    bool at_home = endpoint == u->home;
+    uint64_t slice_bytes = cut(u->gradient_bytes, part.slice, u->slices),
+             bytes = slice_bytes * (uint64_t)a->members;
     double count = (double)u->chunks / u->slices * a->members;
 
     if (b->scheme->factors) { /* factors go to one owner */
-        all = factor_bytes(s, a, part.bucket);
-        one = plan_factor_bytes(s->plan, part.bucket, a->first);
+        bytes = factor_bytes(s, a, part.bucket);
+        slice_bytes = plan_factor_bytes(s->plan, part.bucket, a->first);
         count = a->members;
     }
-    if (mine && a->members == 1)
+    if (at_home && a->members == 1)
         return give(s, endpoint, part);
     return network_send(s, &(struct message_spec){.from = endpoint,
                                                   .to = u->home,
                                                   .part = part,
-                                                  .bytes = all - (mine ? one : 0),
+                                                  .bytes = bytes - (at_home ? slice_bytes : 0),
                                                   .count = count,
                                                   .narrow = u->homes});
 }
