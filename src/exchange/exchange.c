@@ -1,4 +1,4 @@
-/* From ranks and options to a sync. */
+/* Makes a sync from ranks and options, step by step: node, figures, choice of schemes, plan. */
 #include "exchange/exchange.h"
 
 #include "util/agree.h"
@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Most seconds that one iteration's messages may take under a limited rate. The limit is there to
- * share the network with others; training that sends for longer than this would not end. */
+/* Most seconds that an iteration's messages may take under bandwidth-mbps. The limit is for sharing
+ * a network; training that sends for longer than this would never end. */
 #define LONGEST_ITERATION 600.0
 
 __attribute__((format(printf, 3, 4))) static void say(const struct exchange *e, bool warning,
@@ -28,12 +28,12 @@ __attribute__((format(printf, 3, 4))) static void say(const struct exchange *e, 
     e->member.say(e->member.context, warning, text);
 }
 
-/* ---- who adds up together ---- */
+/* ---- nodes ---- */
 
-/* What some rank has, and every rank must know. */
+/* Facts about any one rank that all ranks must know. */
 enum somewhere { OWN_MEMORY, CAP, SOMEWHERE };
 
-/* Whether this rank's engine, where it has memory of its own, can be one of a team. */
+/* Checks that this rank's engine can be one of a team, if it has memory of its own. */
 static int check_team(struct exchange *e)
 {
     const struct device_i *device = e->member.device->i;
@@ -48,7 +48,7 @@ static int check_team(struct exchange *e)
     return device->team->library(e->team, sizeof e->team);
 }
 
-/* no_team: room for why engines cannot add up. */
+/* Fills e->facts. no_team: buffer for the reason why engines cannot add up. */
 static int find_facts(struct exchange *e, const char *saved_plan, struct strbuf *no_team)
 {
     const struct topology *topology = e->member.topology;
@@ -74,7 +74,7 @@ static int find_facts(struct exchange *e, const char *saved_plan, struct strbuf 
     return 0;
 }
 
-/* The node's engines become a team. */
+/* Makes a team of the node's engines. Collective. */
 static int open_team(const struct exchange *e)
 {
     const struct device_team_i *team = e->member.device->i->team;
@@ -91,8 +91,8 @@ static int open_team(const struct exchange *e)
                        member ? team->open(device, id, node->rank, node->nranks) : 0);
 }
 
-/* Where memory is too small to share it on the only machine, and nobody asked for that, messages
- * will do. */
+/* Creates this rank's node. If memory is too small to share on the only machine, and no option
+ * asked for sharing, ranks exchange messages instead. Collective. */
 static int open_node(struct exchange *e, size_t elems)
 {
     bool yields =
@@ -128,9 +128,9 @@ int exchange_form_all(struct exchange *e, const struct exchange_options *options
     return error_status(status || open_node(e, elems));
 }
 
-/* ---- in which way each group travels ---- */
+/* ---- choice of schemes ---- */
 
-/* Where plans are played: links carry dilated bytes, and are as much faster already. */
+/* Returns where plans are played. Links carry dilated bytes, and are faster by `dilate` already. */
 static struct simulate_options where_played(const struct exchange *e)
 {
     int dilate = e->options->dilate > 1 ? e->options->dilate : 1;
@@ -142,19 +142,19 @@ static struct simulate_options where_played(const struct exchange *e)
                                      .bytes_per_second = e->cap * dilate};
 }
 
-/* Rank 0's, as deal and choose. deal: as exchange_choose has it. */
+/* Chooses on rank 0 (so do `choose` and `deal`). deal: see exchange_choose. */
 static int ask(struct exchange *e, const struct exchange_net *net, const struct plan_options *how,
                struct exchange_deal *deal, struct choose_answer *answer)
 {
     struct layer_times work;
-    struct exchange_cluster there = {.dilate = 1, .play = where_played(e)};
+    struct exchange_cluster cluster = {.dilate = 1, .play = where_played(e)};
 
-    there.play.work = &work;
+    cluster.play.work = &work;
     return error_status(e->member.find_work(e->member.context, &e->probe.cluster, &work) ||
-                        exchange_choose(e->options, &e->shape, net, &there, how, deal, answer));
+                        exchange_choose(e->options, &e->shape, net, &cluster, how, deal, answer));
 }
 
-/* Rank 0's: way, per group, by their numbers in the list of all. */
+/* Chooses on rank 0. way: per group, the index of its way in `ways`. */
 static int choose(struct exchange *e, const struct exchange_net *net, struct plan_options *how,
                   const struct ways *ways, int *way)
 {
@@ -206,8 +206,8 @@ int exchange_deal_all(struct exchange *e, const struct exchange_net *net,
     return error_status(status);
 }
 
-/* Rank 0 decides for all: the same figures give the same choice, but nobody should have to prove
- * it. What it decides goes into *how and `way`, of as many places as there are groups. */
+/* Chooses on rank 0 for all ranks: the same figures give the same choice, but no rank should have
+ * to prove that. Sets *how and `way`, net->ngroups places. Collective. */
 static int choose_together(struct exchange *e, const struct exchange_net *net,
                            struct plan_options *how, struct way *way)
 {
@@ -256,18 +256,18 @@ static int make_plan(struct exchange *e, const struct exchange_net *net,
     return error_status(exchange_plan(e->options, net, how, &e->plan) || check_pace(e));
 }
 
-/* What was asked for and has no effect. */
+/* Reports options that have no effect. */
 static void say_unused(const struct exchange *e)
 {
     const struct plan *plan = e->plan;
     const struct comm *comm = &e->options->comm;
-    int used = 0, others = 0;
+    int used = 0, by_ps = 0;
 
     for (int b = 0; b < plan->nbuckets; b++) {
         used += plan->buckets[b].scheme == comm->scheme;
-        others += plan->buckets[b].scheme == sync_schemes[0];
+        by_ps += plan->buckets[b].scheme == sync_schemes[0];
     }
-    if (comm->policy == COMM_SCHEME && plan->nworkers > 1 && used == 0 && others > 0)
+    if (comm->policy == COMM_SCHEME && plan->nworkers > 1 && used == 0 && by_ps > 0)
         say(e, true, "%s=%s can move no layer of this net: all travel by %s=%s",
             exchange_word(e->options, "--comm"), comm_name(*comm),
             exchange_word(e->options, "--comm"), sync_schemes[0]->name);
@@ -300,7 +300,7 @@ int exchange_plan_all(struct exchange *e, const struct exchange_net *net)
     return status;
 }
 
-/* A bucket of several groups as one group. */
+/* Plays a bucket of several groups as one group. */
 static int play_bucket(const struct exchange *e, const struct bucket *b, double *seconds)
 {
     const struct plan *plan = e->plan;

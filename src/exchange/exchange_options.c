@@ -1,4 +1,4 @@
-/* Rows of options, what parses their values, and which values go together. */
+/* Option rows, the parsers of their values, and conflicts between values. */
 #include "exchange/exchange_options.h"
 
 #include "util/choice.h"
@@ -43,7 +43,7 @@ static int parse_order(const char *option, const char *text, void *target)
     return status;
 }
 
-/* HOW or HOW,L: L leaders of a node. */
+/* Parses HOW or HOW,L, with L leaders of a node. */
 static int parse_hierarchy(const char *option, const char *text, void *target)
 {
     static const char *const words[] = {"auto", "off", NULL};
@@ -165,7 +165,7 @@ void exchange_add_rows(struct option_rows *rows, struct exchange_options *o, con
             options_add(rows, &all[i].row, 1);
 }
 
-/* ---- what does not go together ---- */
+/* ---- conflicts ---- */
 
 const char *exchange_word(const struct exchange_options *o, const char *word)
 {
@@ -222,7 +222,7 @@ int exchange_settle(struct exchange_options *o, const char *comm)
 {
     bool chosen = o->comm.policy == COMM_AUTO || o->comm.policy == COMM_NONE;
 
-    if (!chosen && o->lossy.n == 1 && !o->lossy.way[0].scheme) { /* bf16 alone, of all gradients */
+    if (!chosen && o->lossy.n == 1 && !o->lossy.way[0].scheme) { /* bf16 alone: all gradients */
         o->wire = WIRE_BF16;
         o->lossy.n = 0;
     }

@@ -1,5 +1,5 @@
-/* The end of a process that cannot go on without a rank. The disk may not answer, and the launcher
- * may be out of reach: an alarm ends what lasts too long. */
+/* Ends a process that cannot go on without a lost rank. The disk may not answer, and the launcher
+ * may be out of reach, so an alarm limits every step. */
 #include "exchange/lost.h"
 
 #include <mpi.h>

@@ -1,11 +1,11 @@
-/* The end of a process after another rank was lost, when no collective call can end any more. */
+/* Ends a process after another rank was lost, when no collective call can end any more. */
 #ifndef POSEIDON_EXCHANGE_LOST_H
 #define POSEIDON_EXCHANGE_LOST_H
 
-enum { EXCHANGE_LOST = 76 }; /* the status of such a process */
+enum { EXCHANGE_LOST = 76 }; /* exit status of such a process */
 
 struct exchange_end {
-    const char *program;         /* begins the message: "poseidon train" */
+    const char *program;         /* first words of the message: "poseidon train" */
     const char *what;            /* subject of the message: "The run" */
     const char *advice;          /* end of the message: how to go on; or "" */
     int save_seconds;            /* time limit of `save` */

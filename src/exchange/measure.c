@@ -1,7 +1,6 @@
-/* The cluster's figures: those of a file that the user named, those that are kept of several hosts
- * in the user's cache, or measured now. That the noise of a measurement does not change the order
- * of sums, and with it the last bits, from one run to the next, is seen to by the figures that are
- * kept, and by the plan that a snapshot keeps. */
+/* The cluster's figures: read from a file that the user named, or for several hosts from the user's
+ * cache, or measured now. Cached figures, and the plan in a snapshot, keep the schemes, and so the
+ * order of sums and the last bits, from one noisy measurement to the next. */
 #include "exchange/exchange.h"
 
 #include "util/agree.h"
@@ -15,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of hosts, the ranks on each, and what chooses links between them; rank 0's. */
+/* Hashes the hosts, the ranks on each, and the variables that choose links. On rank 0 alone. */
 static void hash_cluster(const struct topology *topology, char hex[SHA256_HEX])
 {
     static const char *const links[] = {"OMPI_MCA_btl",    "OMPI_MCA_btl_tcp_if_include",
@@ -34,8 +33,7 @@ static void hash_cluster(const struct topology *topology, char hex[SHA256_HEX])
     strbuf_free(&text);
 }
 
-/* Several hosts' figures are kept in the user's cache, by hosts and links; NULL where there is
- * none. */
+/* Returns the path of several hosts' figures in the user's cache, by hosts and links, or NULL. */
 static char *cached_file(const struct exchange *e)
 {
     char name[sizeof "cluster-" + 16], key[SHA256_HEX];
@@ -47,8 +45,8 @@ static char *cached_file(const struct exchange *e)
     return path_in_cache(name);
 }
 
-/* Rank 0's, which reads and writes it. *out is freed by the caller; NULL: none, or a dry run, which
- * changes no file, is not to go by it. Collective. */
+/* Finds the file of figures, which rank 0 reads and writes. *out is the caller's to free; NULL: no
+ * file, or a dry run with --tune=measure, which must not change the file. Collective. */
 static int find_file(const struct exchange *e, char **out)
 {
     const char *given = e->options->cluster_file;
@@ -63,7 +61,7 @@ static int find_file(const struct exchange *e, char **out)
     return agree_share_text(e->member.world, out);
 }
 
-/* Bytes per second that a rank sends at most: who may send least decides. 0: no limit.
+/* Computes the most bytes per second that a rank sends: the lowest limit of all ranks; 0: no limit.
  * Collective. */
 static int find_cap(const struct exchange *e, double *out)
 {
@@ -89,7 +87,7 @@ static int measure(struct exchange *e, const char *file)
     return status;
 }
 
-/* As the plan sees it: under a cap, where nobody computes, or dilated. */
+/* Adapts measured figures to the plan: a cap, a replay, direct messages, dilation. */
 static void adapt(struct exchange *e)
 {
     struct cost_cluster *cluster = &e->probe.cluster;
@@ -97,10 +95,10 @@ static void adapt(struct exchange *e)
 
     exchange_cap(&e->shape, e->cap, cluster);
     if (e->member.blank)
-        cluster->core_share = 0; /* nobody computes: traffic takes nothing away */
+        cluster->core_share = 0; /* in a replay nobody computes, so traffic takes nothing away */
     if (e->options->direct == SYNC_DIRECT_ON)
-        cluster->device_Bps = 0; /* MPI reaches the devices */
-    if (dilate > 1) {            /* the links are as much faster as the messages are shorter */
+        cluster->device_Bps = 0; /* MPI reads and writes device memory itself */
+    if (dilate > 1) {            /* links are faster by the factor that shortens messages */
         cluster->link_Bps *= dilate;
         cluster->local_Bps *= dilate;
         cluster->transport_Bps *= dilate;

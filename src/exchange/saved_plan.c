@@ -1,6 +1,6 @@
-/* The plan in a snapshot: in which way each layer travels, and the sizes of messages, as lines of
- * text. A run that goes on as it began adds up in the same order, and ends in the same bits; what
- * the cluster would be measured as today must not change that. */
+/* The plan in a snapshot: each layer's way, and the sizes of messages, as lines of text. A resumed
+ * run with the same plan adds up in the same order and ends in the same bits, whatever a new
+ * measurement of the cluster would give. */
 #include "exchange/saved_plan.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ void saved_plan_describe(const struct plan *plan, struct strbuf *out)
     }
 }
 
-/* "-" is no scheme. False: nothing that may be chosen has that name. */
+/* Finds a way by name; "-" is no scheme. Returns false if no way has that name. */
 static bool find_way(const struct ways *ways, const char *name, struct way *out)
 {
     *out = (struct way){.scheme = NULL};
@@ -29,7 +29,7 @@ static bool find_way(const struct ways *ways, const char *name, struct way *out)
     return out->scheme || !strcmp(name, "-");
 }
 
-/* One line "WAY NAME" for each group, in order. */
+/* Reads one line "WAY NAME" for each group, in order. */
 static bool read_ways(int ngroups, const struct group *groups, const struct ways *ways,
                       const char *line, struct way *way)
 {
@@ -50,16 +50,16 @@ static bool read_ways(int ngroups, const struct group *groups, const struct ways
     return *line == '\0';
 }
 
-/* The first line; false: there is none, or of other ranks. */
+/* Reads the first line; false if there is none, or for other ranks. */
 static bool read_head(const struct plan_options *how, int nodes, const char *text,
                       struct plan_sizes *sizes)
 {
-    int ranks, servers, were;
+    int ranks, servers, saved_nodes;
 
     return text &&
            sscanf(text, "ranks %d servers %d nodes %d chunk %zu merge %zu latency %zu", &ranks,
-                  &servers, &were, &sizes->chunk, &sizes->merge, &sizes->latency) == 6 &&
-           ranks == how->nranks && servers == how->servers && were == nodes;
+                  &servers, &saved_nodes, &sizes->chunk, &sizes->merge, &sizes->latency) == 6 &&
+           ranks == how->nranks && servers == how->servers && saved_nodes == nodes;
 }
 
 bool saved_plan_read(struct plan_options *how, int nodes, const struct ways *lossy, int ngroups,

@@ -8,14 +8,14 @@
 /* Appends the plan's ranks, sizes and the way of each group, one a line. */
 void saved_plan_describe(const struct plan *plan, struct strbuf *out);
 
-/* Reads such a text into `way` (ngroups places) and how->sizes without the window. Returns false if
- * the text is NULL, of other ranks, nodes or groups, or has a scheme that may not be chosen now;
- * then `how` is unchanged. nodes: number of nodes now, each worker a node of its own if they do not
- * add up together. Reads how->registry, wire, nranks and servers. */
+/* Reads a saved plan's text into `way` (ngroups places) and how->sizes without the window. Returns
+ * false, and leaves `how` unchanged, if the text is NULL, of other ranks, nodes or groups, or has a
+ * scheme that may not be chosen now. nodes: number of nodes now, each worker a node of its own if
+ * workers do not add up together. Reads how->registry, wire, nranks and servers. */
 bool saved_plan_read(struct plan_options *how, int nodes, const struct ways *lossy, int ngroups,
                      const struct group *groups, const char *text, struct way *way);
 
-/* Whether the run of that plan had the same ranks, each a node of its own. False for NULL. */
+/* True if the run of the saved plan had the same ranks, each a node of its own. False for NULL. */
 bool saved_plan_is_apart(const struct plan_options *how, const char *text);
 
 #endif

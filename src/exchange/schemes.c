@@ -1,4 +1,4 @@
-/* Options and shape, as plan_create and choose_comm want them. */
+/* Fills the questions to plan_create and choose_comm, from options and shape. */
 #include "exchange/schemes.h"
 
 #include "exchange/saved_plan.h"
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What factors are multiplied to is summed in another order than gradients. */
+/* Returns the --comm in effect, without schemes of factors if gradients must stay whole: gradients
+ * rebuilt from factors add up in another order. */
 static struct comm comm_of(const struct exchange_options *o, const struct exchange_shape *shape)
 {
     bool usual = o->comm.policy == COMM_PAPER || (o->comm.policy == COMM_AUTO && !shape->asks);
@@ -57,7 +58,7 @@ int exchange_plan(const struct exchange_options *o, const struct exchange_net *n
                             : -1;
 }
 
-#define WORTH 0.01 /* of an iteration: shares that gain less stay as they are */
+#define WORTH 0.01 /* fraction of an iteration that new shares must gain */
 
 static int choose(const struct exchange_options *o, const struct exchange_shape *shape,
                   const struct exchange_net *net, const struct exchange_cluster *cluster,
@@ -86,7 +87,7 @@ void exchange_set_shares(struct simulate_pace *pace, const int *samples, int n, 
         pace[w].share = (double)samples[w] / batch;
 }
 
-/* By the passes and what the chosen schemes add to them. workers: an element for each. */
+/* Deals the batch by the time of passes and of the chosen schemes. workers: scratch, n places. */
 static int deal_anew(const struct exchange_net *net, const struct layer_times *work,
                      double compute_seconds, const struct exchange_deal *deal,
                      struct deal_worker *workers, int n)
@@ -109,37 +110,37 @@ int exchange_choose(const struct exchange_options *o, const struct exchange_shap
                     const struct plan_options *how, struct exchange_deal *deal,
                     struct choose_answer *out)
 {
-    int n = how->nranks - how->servers, status, *before = NULL;
+    int n = how->nranks - how->servers, status, *old_share = NULL;
     struct deal_worker *workers = NULL;
-    struct choose_answer again = {.way = NULL};
+    struct choose_answer redealt = {.way = NULL};
 
     if (choose(o, shape, net, cluster, how, out))
         return -1;
     if (!deal || n == 1)
         return 0;
     deal->before = deal->after = out->seconds;
-    status = error_status(ALLOC(workers, n, "shares") || ALLOC(before, n, "shares"));
+    status = error_status(ALLOC(workers, n, "shares") || ALLOC(old_share, n, "shares"));
     if (!status)
-        memcpy(before, deal->share, (size_t)n * sizeof *before);
+        memcpy(old_share, deal->share, (size_t)n * sizeof *old_share);
     if (!status)
         status = deal_anew(net, cluster->play.work, out->compute_seconds, deal, workers, n);
     if (!status) {
         exchange_set_shares(deal->pace, deal->share, n, net->batch);
-        status = choose(o, shape, net, cluster, how, &again);
+        status = choose(o, shape, net, cluster, how, &redealt);
     }
-    if (!status && again.seconds < deal->before * (1 - WORTH)) {
+    if (!status && redealt.seconds < deal->before * (1 - WORTH)) {
         choose_answer_free(out);
-        *out = again;
-        deal->after = again.seconds;
+        *out = redealt;
+        deal->after = redealt.seconds;
     } else if (!status) {
-        choose_answer_free(&again);
-        memcpy(deal->share, before, (size_t)n * sizeof *before);
+        choose_answer_free(&redealt);
+        memcpy(deal->share, old_share, (size_t)n * sizeof *old_share);
         exchange_set_shares(deal->pace, deal->share, n, net->batch);
     }
     if (status)
         choose_answer_free(out);
     free(workers);
-    free(before);
+    free(old_share);
     return error_status(status);
 }
 
@@ -155,6 +156,7 @@ bool exchange_keep(const struct exchange_options *o, const struct exchange_shape
     for (int g = 0; g < net->ngroups; g++)
         if (shape->whole_gradients && way[g].scheme && !scheme_sums_gradients(way[g].scheme))
             return false;
-    how->sizes = cost_sizes_keep(how->sizes, &o->sizes); /* what is given wins */
+    how->sizes =
+        cost_sizes_keep(how->sizes, &o->sizes); /* sizes that options give win over the plan's */
     return true;
 }

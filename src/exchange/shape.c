@@ -1,10 +1,9 @@
 /* The shape of an exchange.
  *
- * The workers of a machine add up among themselves before their leader communicates for all of them
- * (sync/node.h). Where the GPUs of a node add up, they add up whole gradients: no layer sends
- * factors then. Where one machine has all ranks there is nobody to communicate with, and whoever
- * leaves all to auto has them share its memory; who names a scheme, or asks for what only messages
- * have, gets messages as between machines. */
+ * The workers of a machine add up among themselves, then their leader communicates for all of them
+ * (sync/node.h). GPUs of a node add up whole gradients, so no layer sends factors then. If one
+ * machine has all ranks, workers that leave everything to auto share its memory. With a named
+ * scheme, or options that need messages, ranks exchange messages as between machines. */
 #include "exchange/shape.h"
 
 #include "exchange/saved_plan.h"
@@ -14,7 +13,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-/* Whether workers can add up together: a message where not. */
+/* Returns 0 if workers can add up together, otherwise fails with the reason. */
 static int check_obstacles(const struct exchange_options *o, const struct exchange_facts *facts)
 {
     if (o->staleness > 0)
@@ -34,9 +33,8 @@ static int check_obstacles(const struct exchange_options *o, const struct exchan
     return 0;
 }
 
-/* Whether ranks that are all on one machine are to exchange messages as if they were not: they ask
- * for what memory that they share does not have, stand for machines of their own, or go on as they
- * began. */
+/* True if ranks of a single machine exchange messages: the options need these (named scheme,
+ * servers, bf16, bandwidth limit, cluster file), in replays, or if the resumed run did so. */
 static bool wants_messages(const struct exchange_options *o, const struct exchange_facts *facts)
 {
     const struct plan_options how = {.nranks = facts->nranks, .servers = o->servers};
@@ -46,7 +44,7 @@ static bool wants_messages(const struct exchange_options *o, const struct exchan
            (!o->measure && saved_plan_is_apart(&how, facts->saved_plan));
 }
 
-/* Whether the nodes' sums are branches of the tree over all workers (device/tree_sum.h). */
+/* True if the nodes' sums are branches of the tree over all workers (device/tree_sum.h). */
 static bool keeps_tree(const struct node_map *map)
 {
     for (int w = 0; w < map->nworkers; w++)
@@ -63,8 +61,8 @@ void exchange_shape_part(struct exchange_shape *shape, const struct exchange_fac
     shape->rails = 1;
 }
 
-/* Of a machine without dedicated servers, all of whose workers share its memory, everybody leads:
- * they have nobody else to lead for, and every one has a core. */
+/* Sets who leads. On a single node without dedicated servers every worker leads its share of the
+ * parameters, because each has a core and no one else to send to. */
 static void put_together(const struct exchange_options *o, struct exchange_shape *shape)
 {
     const struct node_map *map = &shape->nodes;
@@ -74,7 +72,7 @@ static void put_together(const struct exchange_options *o, struct exchange_shape
     shape->rails = o->leaders > 0 ? o->leaders : shape->only ? map->most : 1;
 }
 
-/* Forms nodes of the workers, as far as they are to add up together. */
+/* Forms nodes of the workers that are to add up together. */
 static int form(const struct exchange_options *o, const struct exchange_facts *facts, int nworkers,
                 struct exchange_shape *out)
 {

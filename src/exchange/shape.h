@@ -1,6 +1,6 @@
-/* The shape of an exchange: which ranks add up their gradients together, how many of them lead, and
- * whether comm=auto needs the cluster's figures. A pure function of the user's options and of facts
- * about the ranks, the same on all ranks, for `train`, `plan` and libposeidon. */
+/* The shape of an exchange: which ranks add up their gradients together, how many of these lead,
+ * and whether comm=auto needs the cluster's figures. A pure function of the user's options and of
+ * facts about the ranks, the same on all ranks, for `train`, `plan` and libposeidon. */
 #ifndef POSEIDON_EXCHANGE_SHAPE_H
 #define POSEIDON_EXCHANGE_SHAPE_H
 
@@ -9,30 +9,29 @@
 
 /* Facts about the ranks. Borrowed. */
 struct exchange_facts {
-    int nranks;                    /* workers, then options->servers dedicated servers */
-    const int *machine;            /* per rank: the number of its machine, below nmachines */
-    int nmachines, ranks_per_host; /* ranks of the machine that has most */
+    int nranks;         /* number of ranks: workers, then options->servers dedicated servers */
+    const int *machine; /* per rank: the number of its machine, below nmachines */
+    int nmachines, ranks_per_host; /* most ranks of one machine */
     bool blank;                    /* replay: each rank stands for a machine of its own */
-    bool capped;                   /* the sends of some rank are limited (bandwidth-mbps) */
+    bool capped;                   /* true if bandwidth-mbps limits the sends of some rank */
     bool reproducible;             /* gradients are added up along one tree over all workers */
-    bool unlike;                   /* with reproducible: workers have unlike numbers of grains */
-    bool own_memory;               /* some worker computes in memory of its own (GPU) */
-    const char *no_team;           /* why such engines cannot add up; NULL: they can */
-    const char *saved_plan;        /* of the resumed run (exchange/saved_plan.h); NULL: none */
+    bool unlike;                   /* with reproducible: workers have different numbers of grains */
+    bool own_memory;               /* true if some worker computes in memory of its own (GPU) */
+    const char *no_team;           /* reason why such engines cannot add up; NULL: they can */
+    const char *saved_plan; /* text of the resumed run's plan (exchange/saved_plan.h); NULL: none */
 };
 
 struct exchange_shape {
-    struct node_map nodes; /* which workers form a node; .node NULL: each is its own. Owned */
-    char hindered[256];    /* why hierarchy=auto was given up; "": it was not */
-    bool only;             /* all workers are on one machine and share its memory */
-    bool asks;            /* comm=auto is a choice by the cluster's figures, not the paper's rule */
-    bool whole_gradients; /* schemes that move factors may not be chosen */
-    int rails;            /* ranks that lead a node, as in plan_options */
-    int leaders_per_host; /* most ranks of one machine that send and share its link */
+    struct node_map nodes; /* nodes of workers; .node NULL: each its own node; owned */
+    char hindered[256];    /* reason why hierarchy=auto was given up; "": not given up */
+    bool only;             /* true if all workers are on one machine and share its memory */
+    bool asks; /* true if comm=auto chooses by the cluster's figures, not by the paper's rule */
+    bool whole_gradients; /* forbids schemes that move factors */
+    int rails;            /* number of ranks that lead a node (plan_options.rails) */
+    int leaders_per_host; /* most ranks of one machine that send, and share its link */
 };
 
-/* Fills *out, for the caller to free. Fails with a message if a hierarchy was named that the ranks
- * cannot form. */
+/* Fills *out; the caller frees it. Fails with a message for a hierarchy that ranks cannot form. */
 int exchange_shape(const struct exchange_options *options, const struct exchange_facts *facts,
                    struct exchange_shape *out);
 

@@ -1,4 +1,4 @@
-/* Whether ranks compute on one device. */
+/* Finds ranks that would compute on the same device. */
 #include "exchange/exchange.h"
 
 #include "util/agree.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct used_device {
-    char identity[64]; /* empty: none that others must keep off */
+    char identity[64]; /* name of a device that ranks cannot share; empty: none */
     char words[128];
 };
 

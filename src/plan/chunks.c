@@ -1,9 +1,8 @@
-/* Chunks: how buckets are cut, which home adds up which chunk, and what that puts on the wire.
+/* Cuts buckets into chunks, chooses the home of each chunk, and counts the bytes on the wire.
  *
- * Chunks are dealt greedily by bytes in a fixed order, so that every rank computes the same
- * assignment without talking. A bucket's chunks go to different homes as far as there are some:
- * buckets travel one after another, and a home with several chunks of one bucket would be the one
- * that all wait for. */
+ * Chunks are dealt greedily by bytes in a fixed order, so that every rank computes the same homes
+ * without talking. A bucket's chunks go to different homes as far as there are some: buckets travel
+ * one after another, and all would wait for a home with several chunks of one bucket. */
 #include "plan/plan_internal.h"
 
 #include "device/codec.h"
@@ -16,8 +15,8 @@
 
 /* ---- cutting ---- */
 
-/* How many leaders the bucket's chunks may be dealt to, each of their ranks counted; 1: nobody adds
- * them up, or one owner. */
+/* Returns the number of ranks that may be homes of the bucket's chunks, all rails counted; 1: no
+ * sum, or one owner. */
 static size_t homes_of(const struct plan *plan, const struct bucket *bucket)
 {
     size_t rails = bucket->scheme && bucket->scheme->sliced ? (size_t)plan->rails : 1;
@@ -29,15 +28,15 @@ static size_t homes_of(const struct plan *plan, const struct bucket *bucket)
     return 1;
 }
 
-/* Elements that a home's part of a bucket of `elems` should have: an even share, but no less than
+/* Returns the elements of a home's part of a bucket of `elems`: an even share, but no less than
  * makes a message worth its latency. */
 static size_t part_of(const struct plan *plan, const struct bucket *bucket, size_t elems)
 {
     size_t homes = homes_of(plan, bucket), part;
-    size_t by =
-        plan->options.dilate > 1 ? (size_t)plan->options.dilate : 1; /* as many as undilated */
-    size_t least = PLAN_LEAST_PART / by;
-    size_t efficient = 2 * plan->options.sizes.latency / sizeof(float) / by;
+    size_t dilate = plan->options.dilate > 1 ? (size_t)plan->options.dilate
+                                             : 1; /* divisor that keeps the number of parts */
+    size_t least = PLAN_LEAST_PART / dilate;
+    size_t efficient = 2 * plan->options.sizes.latency / sizeof(float) / dilate;
 
     if (homes > PLAN_FEW_HOMES && efficient > least && elems / efficient < homes)
         homes = elems < efficient ? 1 : elems / efficient;
@@ -45,16 +44,16 @@ static size_t part_of(const struct plan *plan, const struct bucket *bucket, size
     return part < least ? least : part;
 }
 
-/* Elements of a chunk out of `elems`, in steps of `unit`: at most --chunk, and so few that all
- * homes get a part, unless parts would be too small to be worth a message. A part that is larger
- * than --chunk is cut evenly: pieces of just --chunk would leave a few homes with one more than the
- * others, and a home keeps every worker's gradient of its chunks. */
+/* Returns the elements of a chunk out of `elems`, in steps of `unit`: at most sizes.chunk, and so
+ * few that all homes get a part, unless parts would be too small to be worth a message. A part
+ * larger than sizes.chunk is cut evenly: pieces of just that size would leave a few homes with one
+ * more than the others, and a home keeps every worker's gradient of its chunks. */
 static size_t piece_of(const struct plan *plan, const struct bucket *bucket, size_t elems,
                        size_t unit)
 {
-    size_t by = plan->options.dilate > 1 ? (size_t)plan->options.dilate : 1;
+    size_t dilate = plan->options.dilate > 1 ? (size_t)plan->options.dilate : 1;
     size_t part = part_of(plan, bucket, elems),
-           most = plan->options.sizes.chunk / sizeof(float) / by;
+           most = plan->options.sizes.chunk / sizeof(float) / dilate;
 
     if (part > most && most > 0 && homes_of(plan, bucket) > 1) {
         size_t pieces = (part + most - 1) / most, even = (part + pieces - 1) / pieces;
@@ -65,7 +64,7 @@ static size_t piece_of(const struct plan *plan, const struct bucket *bucket, siz
     return most ? most : unit;
 }
 
-/* unit: the width of a codec's rows; 0: no rows. fill: chunks are written down, else counted. */
+/* Adds the chunks of a range, or only counts them. unit: width of a codec's rows; 0: no rows. */
 static void add_chunks(struct plan *plan, int bucket, size_t begin, size_t elems, size_t unit,
                        bool fill)
 {
@@ -82,8 +81,7 @@ static void add_chunks(struct plan *plan, int bucket, size_t begin, size_t elems
     }
 }
 
-/* In how many pieces what travels of low rank is added up: as many chunks as it would be by itself.
- */
+/* Returns the number of low-rank pieces: that of the chunks of a bucket with the same elements. */
 static int count_pieces(const struct plan *plan, int bucket)
 {
     const struct bucket *b = &plan->buckets[bucket];
@@ -92,11 +90,11 @@ static int count_pieces(const struct plan *plan, int bucket)
     size_t most = low.elems[0] + low.elems[1] - least, piece = piece_of(plan, b, most, 1);
     size_t pieces = (most + piece - 1) / piece;
 
-    pieces = pieces < least ? pieces : least; /* none is empty */
+    pieces = pieces < least ? pieces : least; /* no piece is empty */
     return pieces < (size_t)b->nchunks ? (int)pieces : b->nchunks;
 }
 
-/* What a scheme moves in units (rows of the weight) is cut apart from the rest (the bias). */
+/* Cuts a bucket; the part in units (rows of the weight) is cut apart from the rest (the bias). */
 static void cut_bucket(struct plan *plan, int number, bool fill)
 {
     struct bucket *bucket = &plan->buckets[number];
@@ -134,14 +132,14 @@ int plan_cut(struct plan *plan)
 
 /* ---- dealing ---- */
 
-/* Leaders in the order in which they get something: the least load first, of several the lowest
- * number. The first `given` of them hold a chunk of the bucket that is being dealt. */
+/* Leaders in the order in which they get chunks: the least load first, then the lowest number. The
+ * first `given` leaders hold a chunk of the bucket that is being dealt. */
 struct dealer {
     int first, count, given;
     struct load {
         uint64_t load;
         int leader;
-    } * order, *spare; /* count places each, of the plan's memory */
+    } * order, *spare; /* arrays of `count` places, in the plan's memory */
 };
 
 static int open_dealer(struct plan *plan, struct dealer *dealer, int first, int count)
@@ -164,7 +162,7 @@ static int compare_loads(const void *left, const void *right)
     return a->leader < b->leader ? -1 : a->leader > b->leader;
 }
 
-/* All may be dealt to again: those that were given to find their places behind. */
+/* Sorts the `given` leaders back into the order, so that all leaders may get chunks again. */
 static void restore_order(struct dealer *dealer)
 {
     struct load *order = dealer->order;
@@ -181,8 +179,8 @@ static void restore_order(struct dealer *dealer)
     dealer->given = 0;
 }
 
-/* The leader with the least load takes `elems` more, and nothing else until the order is restored
- * or every leader has got something. */
+/* Adds `elems` to the leader with the least load, which gets nothing else until the order is
+ * restored or every leader has got something. Returns the leader. */
 static int assign_least_loaded(struct dealer *dealer, uint64_t elems)
 {
     struct load *next;
@@ -195,19 +193,20 @@ static int assign_least_loaded(struct dealer *dealer, uint64_t elems)
     return next->leader;
 }
 
-/* Bucket by bucket, those of the largest chunks first; so all ranks deal alike. */
+/* Orders buckets by the size of their chunks, the largest first; so all ranks deal alike. */
 static int compare_buckets(const void *left, const void *right)
 {
     const struct bucket *a = *(const struct bucket *const *)left,
                         *b = *(const struct bucket *const *)right;
-    size_t mine = a->elems / (size_t)a->nchunks, other = b->elems / (size_t)b->nchunks;
+    size_t chunk_a = a->elems / (size_t)a->nchunks, chunk_b = b->elems / (size_t)b->nchunks;
 
-    if (mine != other)
-        return mine < other ? 1 : -1;
+    if (chunk_a != chunk_b)
+        return chunk_a < chunk_b ? 1 : -1;
     return a < b ? -1 : a > b;
 }
 
-/* Whose turn it is at the bucket's first parameter, of all that the net has, trained or not. */
+/* Returns the server whose turn it is at the bucket's first parameter, among all parameters of the
+ * net, trained or not. */
 static int assign_in_turn(const struct plan *plan, const struct bucket *bucket,
                           const struct dealer *dealer)
 {
@@ -239,7 +238,7 @@ int plan_deal(struct plan *plan)
     if (PLAN_ROOM(plan, order, plan->nbuckets) || open_dealer(plan, &workers, 0, plan->nworkers) ||
         (plan->dedicated && open_dealer(plan, &servers, plan->nworkers, plan->nservers)))
         return -1;
-    /* what has one owner cannot be evened out later: it goes first */
+    /* buckets with one owner go first, because they cannot be evened out later */
     for (int pass = 0; pass < 2; pass++) {
         for (int b = 0; b < plan->nbuckets; b++) {
             const struct scheme *scheme = plan->buckets[b].scheme;
@@ -266,8 +265,8 @@ static int compare_shares(const void *left, const void *right)
     return a->home < b->home ? -1 : a->home > b->home;
 }
 
-/* Whether its scheme can add the bucket up along a tree. A codec would round every partial sum;
- * workers in different iterations would need rooms for each. */
+/* True if the bucket may be added up along a tree. A codec would round every partial sum; workers
+ * in different iterations would need memory for each. */
 static bool allows_tree(const struct plan *plan, const struct bucket *bucket)
 {
     bool allowed = bucket->scheme->trees && plan->nworkers > 1 && !plan->dedicated &&
@@ -278,11 +277,10 @@ static bool allows_tree(const struct plan *plan, const struct bucket *bucket)
     return allowed;
 }
 
-/* Whether a bucket's messages straight to and from its homes take longer than a tree's steps, one
- * after another. Straight, a home's link carries one message for every worker, and each worker's
- * link one for every home; along trees each link carries about one for every home, too, and every
- * step waits for its latency and its message. Leaders that are all homes load all links alike, so
- * there is nothing to gain. */
+/* True if direct messages to and from the homes take longer than a tree's successive steps.
+ * Directly, a home's link carries one message per worker, and each worker's link one per home.
+ * Along trees each link carries about one per home, too, and every step waits for its latency and
+ * its message. Leaders that are all homes load all links alike, so a tree gains nothing. */
 static bool prefers_tree(const struct plan *plan, const struct bucket *bucket)
 {
     double latency = (double)plan->options.sizes.latency, straight, tree, largest = 0;
@@ -351,7 +349,7 @@ const struct home_share *plan_share(const struct plan *plan, int bucket, int lea
                    compare_shares);
 }
 
-/* ---- what travels ---- */
+/* ---- traffic ---- */
 
 int plan_first_sent(const struct plan *plan, int bucket, int leader)
 {
@@ -375,7 +373,7 @@ const struct codec *plan_codec(const struct plan *plan, int chunk)
     return scheme && scheme->codec ? scheme->codec(plan, chunk) : NULL;
 }
 
-/* Of low rank: of both turns. */
+/* Returns the bytes of a low-rank piece in both turns. */
 static size_t piece_bytes(const struct plan *plan, int chunk)
 {
     int bucket = plan->chunks[chunk].bucket;
@@ -408,8 +406,8 @@ size_t plan_back_bytes(const struct plan *plan, int chunk)
                                         : plan->chunks[chunk].elems * sizeof(float);
 }
 
-/* From how many leaders gradients come to this one on their way to that home, and answers go back
- * there: along the tree from its children. */
+/* Returns the number of leaders whose gradients come to this leader on their way to `home`, and
+ * whose answers go back through it. */
 static uint64_t count_below(const struct plan *plan, int bucket, int leader, int home)
 {
     int children[TREE_MOST_CHILDREN];
@@ -423,9 +421,9 @@ void plan_add_part(const struct plan *plan, int bucket, int leader, const struct
                    struct plan_load *load)
 {
     const struct bucket *b = &plan->buckets[bucket];
-    bool own = part->home == leader, worker = leader < plan->nworkers;
+    bool at_home = part->home == leader, worker = leader < plan->nworkers;
     bool encoded = b->gradient_bytes != b->elems * sizeof(float);
-    uint64_t below = count_below(plan, bucket, leader, part->home), up = worker && !own;
+    uint64_t below = count_below(plan, bucket, leader, part->home), up = worker && !at_home;
     uint64_t floats = part->elems * sizeof(float);
     uint64_t sums = worker ? (uint64_t)plan_branches(plan, leader) : 0;
     uint64_t sums_below =
@@ -435,21 +433,21 @@ void plan_add_part(const struct plan *plan, int bucket, int leader, const struct
     load->traffic.received += up * part->back_bytes + sums_below * part->gradient_bytes;
     load->traffic.messages += (up + below) * (uint64_t)part->chunks * (b->rank > 0 ? 2 : 1);
     load->bytes += sums_below * part->gradient_bytes + (sums > 1 ? sums * floats : 0);
-    if (own && plan->options.drop > 0)
+    if (at_home && plan->options.drop > 0)
         load->bytes += (uint64_t)(plan->options.drop + 1) * floats;
-    if (own && encoded)
+    if (at_home && encoded)
         load->bytes += (uint64_t)plan->nworkers * floats;
     if (worker && encoded)
         load->bytes += floats + part->gradient_bytes;
     if (worker && encoded && b->scheme->codec_back)
-        load->bytes += part->back_bytes + (own ? floats : 0);
+        load->bytes += part->back_bytes + (at_home ? floats : 0);
 }
 
-/* Not along a tree, what others are home of counts at once. */
+/* Returns the leader's load. Without a tree, all chunks of other homes count at once. */
 static struct plan_load find_load(const struct plan *plan, int bucket, int leader)
 {
     const struct bucket *b = &plan->buckets[bucket];
-    const struct home_share *own = plan_share(plan, bucket, leader);
+    const struct home_share *share = plan_share(plan, bucket, leader);
     struct home_share others = {.home = -1,
                                 .chunks = b->moved,
                                 .elems = b->elems,
@@ -461,12 +459,12 @@ static struct plan_load find_load(const struct plan *plan, int bucket, int leade
         plan_add_part(plan, bucket, leader, &plan->shares[b->first_share + s], &load);
     if (b->log_steps)
         return load;
-    if (own) {
-        plan_add_part(plan, bucket, leader, own, &load);
-        others.chunks -= own->chunks;
-        others.elems -= own->elems;
-        others.gradient_bytes -= own->gradient_bytes;
-        others.back_bytes -= own->back_bytes;
+    if (share) {
+        plan_add_part(plan, bucket, leader, share, &load);
+        others.chunks -= share->chunks;
+        others.elems -= share->elems;
+        others.gradient_bytes -= share->gradient_bytes;
+        others.back_bytes -= share->back_bytes;
     }
     plan_add_part(plan, bucket, leader, &others, &load);
     return load;

@@ -1,4 +1,4 @@
-/* The file of a cluster's figures. One table drives writing, reading and their checks. */
+/* Reads and writes the file of a cluster's figures, driven and checked by one table. */
 #include "plan/probe.h"
 
 #include "util/suggest.h"
@@ -17,9 +17,9 @@
 #include <string.h>
 
 enum {
-    IS_COUNT = 1,      /* a whole number in an int */
-    MAY_BE_0 = 2,      /* else above 0 */
-    MAY_BE_MISSING = 4 /* in files of earlier versions; it is 0 then */
+    IS_COUNT = 1,      /* a whole number, kept in an int */
+    MAY_BE_0 = 2,      /* 0 is valid, not only values above 0 */
+    MAY_BE_MISSING = 4 /* may be missing, which means 0: older files lack the figure */
 };
 
 static const struct figure {
@@ -86,7 +86,7 @@ int probe_write(const char *file, const struct probe *probe)
     return file_write_text(file, &text);
 }
 
-/* where: "FILE:LINE", or an option. */
+/* Refuses an unknown key, with a suggestion. where: "FILE:LINE", or an option. */
 static int unknown_key(const char *where, const char *key)
 {
     struct suggest suggest = suggest_start(key);
@@ -107,7 +107,7 @@ static const struct figure *find(const char *key)
     return NULL;
 }
 
-/* Puts the figure where it belongs, if it can be that much. */
+/* Stores the figure if its value is valid. */
 static int take(const char *where, const struct figure *figure, double value, struct probe *out)
 {
     if ((figure->kind & IS_COUNT) && (!(value >= 1 && value <= INT_MAX) || value != floor(value)))
@@ -123,7 +123,7 @@ static int take(const char *where, const struct figure *figure, double value, st
     return 0;
 }
 
-/* A number in the file's unit, or one with a unit of its own. */
+/* Parses a number in the file's unit, or one with a unit of its own. */
 static int parse_value(const char *option, const char *key, const char *text, double *out)
 {
     char name[128], *end;
@@ -148,7 +148,7 @@ int probe_set(const char *option, const char *text, struct probe *out)
         return error_set("%s=%s: expected KEY=VALUE, such as latency_seconds=30us", option, text);
     snprintf(key, sizeof key, "%.*s", (int)(equals - text), text);
     figure = find(key);
-    if (!figure || figure->kind & IS_COUNT) /* the job says how many ranks there are */
+    if (!figure || figure->kind & IS_COUNT) /* the job gives the numbers of ranks */
         return unknown_key(option, key);
     return error_status(parse_value(option, key, equals + 1, &value) ||
                         take(option, figure, value, out));
@@ -163,8 +163,7 @@ const char *probe_figure(const struct probe *probe, int i, const char **about, d
     return figures[i].key;
 }
 
-/* One line, without its comment and the spaces around it. seen: lines where figures stood, 0
- * before. */
+/* Parses a trimmed line without comment. seen: per figure the line where it stood; 0: none yet. */
 static int read_line(const char *file, int line, char *text, int *seen, struct probe *out)
 {
     char key[LINE_BYTES], where[PATH_MAX + 16], *end, *equals = strchr(text, '=');

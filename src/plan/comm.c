@@ -1,4 +1,4 @@
-/* --comm and --lossy, and looking schemes up. All names come from a registry. */
+/* Parses --comm and --lossy, and looks schemes up. All names come from a registry. */
 #include "plan/for_schemes.h"
 
 #include "util/error.h"
@@ -19,7 +19,7 @@ static const struct {
 
 enum { POLICIES = sizeof policies / sizeof *policies };
 
-/* "NAME" or "NAME:RANK", of an option's value. No such scheme: out->scheme is NULL. */
+/* Parses "NAME" or "NAME:RANK" from an option's value. An unknown name makes out->scheme NULL. */
 static int parse_scheme(const struct scheme *const *registry, const char *option, const char *value,
                         const char *word, struct way *out)
 {
@@ -210,18 +210,18 @@ int ways_parse_lossy(const struct scheme *const *registry, const char *option, c
     return 0;
 }
 
-/* Without a scheme: all lossless ones. */
+/* Adds the way; without a scheme, adds all lossless schemes. */
 static void add_ways(const struct scheme *const *registry, struct way way, struct ways *out)
 {
     for (int i = 0; registry[i]; i++) {
-        struct way one = {.scheme = registry[i], .rank = way.rank};
+        struct way candidate = {.scheme = registry[i], .rank = way.rank};
         if (scheme_takes_bf16(registry[i]))
-            one.wire = way.wire;
+            candidate.wire = way.wire;
         if (way.scheme ? way.scheme != registry[i] : !registry[i]->lossless)
             continue;
         assert(out->n < WAYS_MOST);
-        if (ways_find(out, one) < 0)
-            out->way[out->n++] = one;
+        if (ways_find(out, candidate) < 0)
+            out->way[out->n++] = candidate;
     }
 }
 
@@ -238,7 +238,7 @@ int ways_list(const struct scheme *const *registry, enum wire_format wire, const
     return exact;
 }
 
-/* Whether factors of that rank are at most half of the matrix. */
+/* True if factors of that rank have at most half of the matrix's elements. */
 static bool fits_rank(const struct group *group, int rank)
 {
     double m = (double)group->outputs, n = (double)group->params[0].elems / m;

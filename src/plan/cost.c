@@ -1,6 +1,5 @@
-/* Costs of one bucket. Bytes are what the scheme says that each rank moves, counted over classes of
- * ranks that move the same; everything else is double: the figures it comes from are
- * measurements. */
+/* Costs of one bucket. Bytes are exact: the scheme gives each rank's, counted over classes of ranks
+ * that move the same. Everything else is double, because the cluster's figures are measurements. */
 #include "plan/cost.h"
 
 #include "util/alloc.h"
@@ -9,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A sum reads two words and writes one; an update with one history reads three and writes two. */
+/* Ratio of words moved: an update with history reads 3 and writes 2, a sum reads 2, writes 1. */
 #define UPDATE_PER_SUM (5.0 / 3.0)
 
 const char *const cost_overlap_words[] = {[COST_OVERLAP_NONE] = "none",
@@ -24,8 +23,8 @@ static double busier(const struct cost_side *side)
     return fmax(side->sent, side->received);
 }
 
-/* Leaders of one role whose workers are as many and have as many samples: without a share in a
- * bucket they move the same. */
+/* Leaders of one role that lead as many workers with as many samples. Leaders of a class without a
+ * share in a bucket move the same bytes. */
 enum { MOST_CLASSES = 64 };
 
 struct classes {
@@ -47,7 +46,7 @@ static int class_of(const struct classes *classes, const struct plan *plan, int 
     return -1;
 }
 
-/* More kinds than there is room for (hosts of so many different sizes) count as the last one. */
+/* Sorts leaders into classes; those beyond MOST_CLASSES (hosts of so many sizes) join the last. */
 static void find_classes(const struct plan *plan, struct classes *out)
 {
     out->count = 0;
@@ -67,7 +66,7 @@ static void find_classes(const struct plan *plan, struct classes *out)
     }
 }
 
-/* A member of the class without a share in the bucket; -1: all have one. */
+/* Returns a member of the class without a share in the bucket; -1: all have one. */
 static int find_bystander(const struct plan *plan, const struct classes *classes, int class,
                           int bucket)
 {
@@ -79,8 +78,8 @@ static int find_bystander(const struct plan *plan, const struct classes *classes
 
 struct count {
     uint64_t bytes;
-    struct cost_side workers, servers; /* sums */
-    int nservers;                      /* counted there */
+    struct cost_side workers, servers; /* sums over ranks */
+    int nservers;                      /* number of ranks in `servers` */
 };
 
 static void count_leaders(const struct plan *plan, int bucket, int leader, int members,
@@ -104,8 +103,8 @@ static void count_leaders(const struct plan *plan, int bucket, int leader, int m
     cost->messages = fmax(cost->messages, (double)t.messages);
 }
 
-/* Along a tree leaders without a share differ, too; but sides are even, and the homes, at the
- * trees' roots, are the busiest. */
+/* Counts a bucket along trees. Leaders without a share move unlike bytes there, so a worker's bytes
+ * are the mean; the busiest leaders are the homes, at the trees' roots. */
 static void count_tree(const struct plan *plan, int bucket, struct cost *cost)
 {
     enum { ENOUGH = 8 };
@@ -137,10 +136,10 @@ static void count_bytes(const struct plan *plan, const struct classes *classes, 
         count_leaders(plan, bucket, home, 1, &count, cost);
     }
     for (int i = 0; i < classes->count; i++) {
-        int others = classes->all[i].members - homes[i];
-        int bystander = others > 0 ? find_bystander(plan, classes, i, bucket) : -1;
+        int bystanders = classes->all[i].members - homes[i];
+        int bystander = bystanders > 0 ? find_bystander(plan, classes, i, bucket) : -1;
         if (bystander >= 0)
-            count_leaders(plan, bucket, bystander, others, &count, cost);
+            count_leaders(plan, bucket, bystander, bystanders, &count, cost);
     }
     if (b->scheme->home != HOME_OWNER)
         count.nservers = plan->dedicated ? plan->nservers : 0;
@@ -183,7 +182,7 @@ double cost_device_update_seconds(const struct cost_cluster *cluster, double byt
                                    : cost_worker_update_seconds(cluster, bytes);
 }
 
-/* Of a worker, on the average. */
+/* Returns the rows of an average worker's factors. */
 static double own_rows(const struct plan *plan, int bucket)
 {
     return (double)plan->buckets[bucket].k * plan->options.iter_size * plan->all_parts /
@@ -216,18 +215,19 @@ double cost_rebuild_seconds(const struct cost_cluster *cluster, const struct pla
 struct cost_side cost_device_bytes(const struct plan *plan, int bucket)
 {
     const struct bucket *b = &plan->buckets[bucket];
-    double whole = (double)b->elems * sizeof(float), all, own;
+    double whole = (double)b->elems * sizeof(float), all_bytes, own_bytes;
 
     if (!b->scheme)
         return (struct cost_side){0, 0};
     if (!b->scheme->factors)
         return (struct cost_side){whole, whole};
-    all = (double)plan_factor_elems(plan, bucket, -1) * sizeof(float);
-    own = all / plan->ncomputing;
-    return (struct cost_side){own, b->scheme->home == HOME_NOBODY ? all - own : whole};
+    all_bytes = (double)plan_factor_elems(plan, bucket, -1) * sizeof(float);
+    own_bytes = all_bytes / plan->ncomputing;
+    return (struct cost_side){own_bytes,
+                              b->scheme->home == HOME_NOBODY ? all_bytes - own_bytes : whole};
 }
 
-/* ---- all together ---- */
+/* ---- costs ---- */
 
 double cost_node_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket)
 {
@@ -239,7 +239,7 @@ double cost_node_seconds(const struct cost_cluster *cluster, const struct plan *
     return share * (double)b->elems * sizeof(float) / cluster->sum_Bps;
 }
 
-/* Several leaders of a node share its messages and sums, but no dedicated server's. */
+/* Divides messages and sums, but no dedicated server's, among the leaders of a node. */
 static void share_among_leaders(const struct plan *plan, int bucket, struct cost *cost)
 {
     const struct scheme *scheme = plan->buckets[bucket].scheme;
@@ -288,18 +288,18 @@ int cost_table(const struct cost_cluster *cluster, const struct plan_options *ho
                const struct ways *ways, int ngroups, const struct group *groups, struct cost *out)
 {
     struct cost *column = alloc_array((size_t)ngroups, sizeof *column, "the costs of all schemes");
-    struct way *by = alloc_array((size_t)ngroups, sizeof *by, "the costs of all schemes");
+    struct way *way_of = alloc_array((size_t)ngroups, sizeof *way_of, "the costs of all schemes");
     struct plan_options options = *how;
-    int status = column && by ? 0 : -1;
+    int status = column && way_of ? 0 : -1;
 
     options.comm = (struct comm){.policy = COMM_AUTO};
-    options.ways = by;
+    options.ways = way_of;
     options.sizes.merge = 0;
     for (int w = 0; w < ways->n && !status; w++) {
         const struct way way = ways->way[w];
         struct plan *plan;
         for (int g = 0; g < ngroups; g++)
-            by[g] = way;
+            way_of[g] = way;
         status = plan_create(&options, ngroups, groups, &plan);
         if (status)
             break;
@@ -312,7 +312,7 @@ int cost_table(const struct cost_cluster *cluster, const struct plan_options *ho
         plan_destroy(plan);
     }
     free(column);
-    free(by);
+    free(way_of);
     return status;
 }
 

@@ -1,6 +1,6 @@
-/* Shares of a batch by speed. Each grain goes to the worker that would end it first. The times at
- * which a worker ends its grains only rise, so the first k grains dealt are the k that end earliest
- * of all that there are; any other deal of k grains has one that ends at that time or later. */
+/* Shares of a batch by speed. Each grain goes to the worker that would end it first. A worker ends
+ * its grains at rising times, so the first k grains dealt are the k that end earliest of all
+ * possible; any other deal of k grains has one that ends at that time or later. */
 #include "plan/deal.h"
 
 #include <assert.h>
@@ -8,7 +8,7 @@
 
 #include "util/alloc.h"
 
-/* The workers that have room, the next to take a grain on top: a heap. */
+/* Heap of the workers that have room; the next to take a grain is on top. */
 struct queue {
     const struct deal_worker *workers;
     const int *share;
@@ -24,7 +24,7 @@ static bool comes_before(const struct queue *queue, int a, int b)
     return end_a != end_b ? end_a < end_b : a < b;
 }
 
-/* Moves the item at `place` below all that come before it. */
+/* Moves the item at `place` below all items that come before it. */
 static void sift_down(struct queue *queue, int place)
 {
     int *item = queue->item, moved = item[place], child;
@@ -44,7 +44,7 @@ static bool has_room(const struct queue *queue, int worker)
     return queue->workers[worker].most - queue->share[worker] >= queue->grain;
 }
 
-/* Deals what is left after every worker's first grain. */
+/* Deals the grains that are left after every worker's first. */
 static void deal_rest(struct queue *queue, int n, int64_t grains, int *share)
 {
     for (int i = 0; i < n; i++)

@@ -1,5 +1,5 @@
-/* The plan: leaders, schemes and buckets. Everything is decided in a fixed order from what all
- * ranks know, so that every rank computes the same plan without talking. */
+/* Makes the plan: leaders, schemes and buckets. Everything is decided in a fixed order from what
+ * all ranks know, so that every rank computes the same plan without talking. */
 #include "plan/plan_internal.h"
 
 #include "util/alloc.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* a*b and c*d as 128-bit products: m, n, k and rank counts come from files and users. */
+/* 128-bit type for a*b and c*d, because m, n, k and rank counts come from files and users. */
 __extension__ typedef unsigned __int128 wide_t;
 
 bool plan_prefers_sfb(int64_t m, int64_t n, int64_t k, int64_t nworkers, int64_t nservers)
@@ -54,7 +54,7 @@ static struct way choose_way(const struct plan *plan, int group)
 
     if (!g->trains || plan->options.comm.policy == COMM_NONE)
         return (struct way){.scheme = NULL};
-    /* one worker talks to itself, or to its server */
+    /* a single worker talks to itself, or to its server */
     if (plan->nworkers == 1 || !way.scheme || !scheme_can_move(way.scheme, g, way.rank))
         way = (struct way){.scheme = plan->options.registry[0], .wire = way.wire};
     if (!scheme_takes_bf16(way.scheme))
@@ -64,11 +64,11 @@ static struct way choose_way(const struct plan *plan, int group)
 
 /* ---- buckets ---- */
 
-/* Whether group g - 1 travels with g and those behind it, `bytes` of which are together: they wait
- * for it, so they must be few, whatever its own size. */
+/* True if group g - 1 travels with group g and the groups behind, of `bytes` together. These groups
+ * wait for group g - 1, so they must be few, whatever the size of g - 1. */
 static bool joins(const struct plan *plan, const struct way *way, int g, size_t bytes)
 {
-    enum { PADDING = 16 }; /* at most, between neighbours in the arenas */
+    enum { PADDING = 16 }; /* most padding between neighbours in the arenas */
     const struct group *before = &plan->groups[g - 1];
 
     return way[g].scheme && way[g].scheme->mergeable && plan->options.nranks > 1 &&
@@ -76,8 +76,8 @@ static bool joins(const struct plan *plan, const struct way *way, int g, size_t 
            plan->groups[g].begin - (before->begin + before->elems) < PADDING;
 }
 
-/* From the last group to the first, as backward makes them; bucket_of[g] becomes 1 where one
- * begins. Returns how many buckets there are. */
+/* Finds buckets from the last group to the first, as backward makes them; bucket_of[g] becomes 1
+ * where one begins. Returns their number. */
 static int find_buckets(struct plan *plan, const struct way *way)
 {
     size_t bytes = 0;
@@ -128,7 +128,7 @@ static int make_buckets(struct plan *plan)
 {
     size_t n = (size_t)plan->ngroups + 1;
     struct way *way;
-    int made = -1, status = 0;
+    int last = -1, status = 0;
 
     if (PLAN_ROOM(plan, way, n) || PLAN_ROOM(plan, plan->bucket_of, n) ||
         PLAN_ROOM(plan, plan->buckets, n))
@@ -139,24 +139,24 @@ static int make_buckets(struct plan *plan)
     for (int g = 0; g < plan->ngroups; g++) {
         const struct group *group = &plan->groups[g];
         if (plan->bucket_of[g]) {
-            begin_bucket(&plan->buckets[++made], group, g, way[g]);
+            begin_bucket(&plan->buckets[++last], group, g, way[g]);
         } else {
-            struct bucket *into = &plan->buckets[made];
-            into->elems = group->begin + group->elems - into->begin;
-            into->factorable = false;
-            into->ngroups++;
+            struct bucket *current = &plan->buckets[last];
+            current->elems = group->begin + group->elems - current->begin;
+            current->factorable = false;
+            current->ngroups++;
         }
-        plan->bucket_of[g] = made;
+        plan->bucket_of[g] = last;
     }
-    assert(made + 1 == plan->nbuckets);
+    assert(last + 1 == plan->nbuckets);
     for (int b = 0; b < plan->nbuckets && !status; b++)
         status = name_bucket(plan, &plan->buckets[b]);
     return status;
 }
 
-/* Two rounds of all workers' rows are kept, since the next one may come while the last is used, and
- * of several rounds also the leader's own rows. Every worker sends the same number of rows a round,
- * so that all links are busy; rounds of a few workers each would have all wait for those. */
+/* Returns the rounds of the bucket's factors. Memory holds two rounds of all workers' rows, since
+ * the next one may come while the last is used, and with several rounds the leader's own rows. All
+ * workers send equally many rows a round, or all would wait for the links of a few. */
 static int rounds_of(const struct plan *plan, int bucket)
 {
     const struct bucket *b = &plan->buckets[bucket];
@@ -178,7 +178,7 @@ static int rounds_of(const struct plan *plan, int bucket)
     return rows > INT32_MAX ? INT32_MAX : (int)rows + (rows > (double)(int64_t)rows);
 }
 
-/* Of the leader that has most rows; the others' slices are smaller. */
+/* Returns the slices of the leader with the most rows; other leaders' slices are smaller. */
 static int slices_of(const struct plan *plan, int bucket)
 {
     enum { MOST = 1 << 16 };
@@ -202,22 +202,22 @@ static void cut_factors(struct plan *plan)
     }
 }
 
-static int64_t shrink(int64_t size, int by)
+static int64_t shrink(int64_t size, int divisor)
 {
-    return (size + by - 1) / by;
+    return (size + divisor - 1) / divisor;
 }
 
-/* Buckets of 1/dilate of the size where the real ones begin; schemes stay what full size chose. */
+/* Shrinks buckets to 1/dilate of their size, in place; schemes were chosen for the full size. */
 static void dilate(struct plan *plan)
 {
-    int by = plan->options.dilate;
+    int divisor = plan->options.dilate;
 
-    for (int b = 0; b < plan->nbuckets && by > 1; b++) {
+    for (int b = 0; b < plan->nbuckets && divisor > 1; b++) {
         struct bucket *bucket = &plan->buckets[b];
-        bucket->elems = (size_t)shrink((int64_t)bucket->elems, by);
+        bucket->elems = (size_t)shrink((int64_t)bucket->elems, divisor);
         if (bucket->factorable) {
-            bucket->m = shrink(bucket->m, by);
-            bucket->n = shrink(bucket->n, by);
+            bucket->m = shrink(bucket->m, divisor);
+            bucket->n = shrink(bucket->n, divisor);
         }
     }
 }
@@ -226,10 +226,10 @@ struct low_rank plan_low_rank(const struct plan *plan, int bucket)
 {
     const struct bucket *b = &plan->buckets[bucket];
     const struct group *group = &plan->groups[b->first_group];
-    int by = plan->options.dilate > 1 ? plan->options.dilate : 1;
-    int64_t elems = (int64_t)group->params[0].elems, m = shrink(group->outputs, by),
-            n = shrink(elems / group->outputs, by),
-            tail = shrink((int64_t)group->elems - elems, by);
+    int divisor = plan->options.dilate > 1 ? plan->options.dilate : 1;
+    int64_t elems = (int64_t)group->params[0].elems, m = shrink(group->outputs, divisor),
+            n = shrink(elems / group->outputs, divisor),
+            tail = shrink((int64_t)group->elems - elems, divisor);
 
     return (struct low_rank){.m = m,
                              .n = n,
@@ -239,7 +239,7 @@ struct low_rank plan_low_rank(const struct plan *plan, int bucket)
 
 /* ---- life ---- */
 
-/* Leaders and whom they lead. */
+/* Finds the leaders, and the workers that each leads. */
 static int find_leaders(struct plan *plan)
 {
     const struct plan_options *o = &plan->options;
@@ -273,7 +273,7 @@ static int find_leaders(struct plan *plan)
     return 0;
 }
 
-/* The blocks that are the gradients from `begin` to `end`, as large as can be. */
+/* Cuts the leaves from `begin` to `end` into the tree's largest blocks; returns their number. */
 static int cut_branches(int begin, int end, int leaves, struct plan_branch *out)
 {
     int count = 0;
@@ -281,7 +281,7 @@ static int cut_branches(int begin, int end, int leaves, struct plan_branch *out)
     while (begin < end) {
         int level = 0;
 
-        /* a block may lack leaves that are not there */
+        /* the last block may lack leaves */
         while (begin % (2 << level) == 0 && begin + (1 << level) < leaves &&
                (begin + (2 << level) <= end || end == leaves))
             level++;
@@ -310,7 +310,7 @@ static int find_branches(struct plan *plan)
         plan->first_branch[w + 1] = count;
         begin = end;
     }
-    /* a message has all sums that its rank has of a chunk */
+    /* a message has all sums of a chunk that its rank has */
     if (plan->options.sizes.chunk > PLAN_LARGEST_MESSAGE / (size_t)most)
         plan->options.sizes.chunk = PLAN_LARGEST_MESSAGE / (size_t)most / 4 * 4;
     return 0;
@@ -324,7 +324,7 @@ static void check_options(const struct plan_options *o)
     assert(o->sizes.chunk >= sizeof(float));
 }
 
-/* A rank that was named is of use to some layer, on however many ranks. */
+/* Checks that a rank given with --comm suits some layer, at any number of ranks. */
 static int check_rank(const struct plan *plan)
 {
     const struct comm *comm = &plan->options.comm;
@@ -377,7 +377,7 @@ int plan_create(const struct plan_options *options, int ngroups, const struct gr
         goto fail;
     plan->options.ways = NULL;
     plan->options.nodes = plan->options.parts = plan->options.grains = NULL;
-    plan->options.batch = 1; /* as the plan's groups are now */
+    plan->options.batch = 1; /* the plan's groups have rows of one sample */
     *out = plan;
     return 0;
 fail:

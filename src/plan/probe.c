@@ -1,5 +1,5 @@
-/* Start-up measurements. Every loop's length is agreed on by all ranks from the slowest one's time,
- * so that all leave it together; rates come from whole exchanges, not from the luckiest one. */
+/* Start-up measurements. All ranks agree on the length of every loop from the slowest rank's time,
+ * so that all leave it together. Rates come from whole exchanges, not from the luckiest one. */
 #include "plan/probe.h"
 
 #include "device/vector.h"
@@ -20,33 +20,32 @@
 
 enum {
     TAG = 1,
-    BUFFER_BYTES = 16 << 20, /* what a rank sends, and what it receives, in one exchange */
-    FIRST_BYTES = 32 << 10,  /* to each peer, to begin with */
-    MESSAGES = 64,           /* in flight when their overhead is measured */
-    MOST_ROUNDS = 64,        /* of one exchange; the median counts */
+    BUFFER_BYTES = 16 << 20, /* bytes that a rank sends, and receives, in one exchange */
+    FIRST_BYTES = 32 << 10,  /* bytes of the first exchange to each peer */
+    MESSAGES = 64,           /* messages in flight while overhead is measured */
+    MOST_ROUNDS = 64,        /* most repetitions of one exchange; the median counts */
     RATE_WINDOWS = 3,
     GEMM_M = 512,
     GEMM_N = 1024,
-    GEMM_K = 128 /* as large as a rebuilt gradient's tile */
+    GEMM_K = 128 /* product as large as a rebuilt gradient's tile */
 };
 
-/* Time spent per measurement, seconds. With one exchange too many each they stay below two
- * together. */
+/* Seconds spent per measurement. Even with one exchange too many each, the sum stays below two. */
 #define LATENCY_BUDGET  0.12
 #define OVERHEAD_BUDGET 0.10
 #define LINK_BUDGET     0.30
 #define LOCAL_BUDGET    0.12
 #define THEFT_BUDGET    0.15
 #define RATE_WINDOW                                                                                \
-    0.02 /* and RATE_WINDOWS of them: the best one counts, since on a busy machine others          \
-            take the core now and then */
+    0.02 /* length of each of RATE_WINDOWS windows; the best one counts, since others take the     \
+            core at times */
 
 struct prober {
     struct owner owner;
-    MPI_Comm comm; /* of its own */
+    MPI_Comm comm; /* communicator of the probe alone */
     int rank, nranks;
     const struct topology *topology; /* borrowed */
-    int *peers;                      /* those of the running measurement */
+    int *peers;                      /* peers of the running measurement */
     int npeers;
     char *out, *in; /* BUFFER_BYTES each */
     MPI_Request *requests;
@@ -58,14 +57,14 @@ static void choose_peers(struct prober *p, bool same_node)
     const int *machine = p->topology->machine;
 
     p->npeers = 0;
-    for (int i = 1; i < p->nranks; i++) { /* rotated, so that not all begin with the same peer */
+    for (int i = 1; i < p->nranks; i++) { /* rotated, so that ranks begin with different peers */
         int peer = (p->rank + i) % p->nranks;
         if ((machine[peer] == machine[p->rank]) == same_node)
             p->peers[p->npeers++] = peer;
     }
 }
 
-/* The most peers that any rank has, on all ranks. */
+/* Finds the most peers that any rank has; all ranks get the number. */
 static int find_most_peers(const struct prober *p, int *out)
 {
     double most = p->npeers;
@@ -75,8 +74,8 @@ static int find_most_peers(const struct prober *p, int *out)
     return status;
 }
 
-/* Begins to send `messages` of `bytes` to the peers in turn, and to receive as many from them: two
- * requests each. */
+/* Begins to send `messages` of `bytes` to the peers in turn, and to receive as many: two requests
+ * per message. */
 static int post(struct prober *p, int messages, int bytes)
 {
     int n = 0;
@@ -91,7 +90,7 @@ static int post(struct prober *p, int messages, int bytes)
     return 0;
 }
 
-/* The same, to the end; the slowest rank's seconds. */
+/* Posts the messages and waits for all of them; *seconds is the slowest rank's. */
 static int exchange(struct prober *p, int messages, int bytes, double *seconds)
 {
     MPI_CHECK(MPI_Barrier(p->comm));
@@ -116,8 +115,8 @@ static int trips(struct prober *p, int to, int from, int count, double *seconds)
     return agree_max(p->comm, seconds, 1);
 }
 
-/* A chain of tiny messages between each rank and the one `ranks_per_node` further: another node's,
- * where there is one. */
+/* Measures a chain of tiny messages between each rank and the rank most_ranks further, which is on
+ * another node if there are several. */
 static int measure_latency(struct prober *p, double *out)
 {
     int shift = p->topology->most_ranks < p->nranks ? p->topology->most_ranks : 1;
@@ -149,7 +148,7 @@ static int measure_overhead(struct prober *p, double latency, double *out)
     if (find_most_peers(p, &most))
         return -1;
     each = most > 0 ? (MESSAGES + most - 1) / most
-                    : 0; /* to each peer: on both sides the same number */
+                    : 0; /* messages to each peer, the same number on both sides */
     for (int round = 0; most > 0 && (round < 2 || spent < OVERHEAD_BUDGET); round++) {
         if (exchange(p, each * p->npeers, 4, &seconds))
             return -1;
@@ -161,8 +160,8 @@ static int measure_overhead(struct prober *p, double latency, double *out)
     return 0;
 }
 
-/* Bytes per second in one direction while everybody sends to all its peers: of a rank, or of all
- * ranks of a node together. 0: nobody has peers. */
+/* Measures bytes per second in one direction while everybody sends to all peers: of a rank, or of
+ * all ranks of a node together. 0: nobody has peers. */
 static int measure_exchange(struct prober *p, double budget, bool of_node, double *out)
 {
     int most, bytes = FIRST_BYTES, rounds = 0;
@@ -213,7 +212,7 @@ static int measure_network(struct prober *p, struct cost_cluster *cluster)
     return measure_exchange(p, LOCAL_BUDGET, false, &cluster->local_Bps);
 }
 
-/* A plain read makes an engine that runs beside the processor finish what it was given. */
+/* Reads a value, which makes an engine that runs beside the processor finish its work. */
 static int finish(const struct device *device, float *data)
 {
     float value;
@@ -226,7 +225,7 @@ struct products {
     float *memory;
 };
 
-/* One step of a rate: work that was done, bytes or operations; < 0: it failed. */
+/* Multiplies, as one step of a rate. Returns the work done, bytes or operations; < 0: it failed. */
 static double multiply(void *context)
 {
     const struct products *p = context;
@@ -239,7 +238,7 @@ static double multiply(void *context)
     return finish(p->device, c) ? -1 : 4 * 2.0 * GEMM_M * GEMM_N * GEMM_K;
 }
 
-/* A step's mean rate over so many seconds; 0: it failed. */
+/* Returns a step's mean rate over so many seconds; 0: the step failed. */
 static double mean_rate(double (*step)(void *context), void *context, double seconds)
 {
     double start = clock_seconds(), spent = 0, done = 0;
@@ -254,7 +253,7 @@ static double mean_rate(double (*step)(void *context), void *context, double sec
     return done / spent;
 }
 
-/* The best window's rate of a step; 0: it failed. The first step warms up. */
+/* Returns the rate of a step's best window; 0: the step failed. The first step warms up. */
 static double measure_rate(double (*step)(void *context), void *context)
 {
     double best = 0, rate = step(context);
@@ -266,18 +265,17 @@ static double measure_rate(double (*step)(void *context), void *context)
     return rate > 0 ? best : 0;
 }
 
-/* What a wire thread takes from the passes: traffic in a thread of its own, products in this
- * one. */
+/* Slowdown of the passes by a wire thread: traffic in a thread of its own, products in this one. */
 struct theft {
     struct prober *p;
-    int bytes, rounds;  /* to each peer, how often */
-    double cpu_seconds; /* the thread's processor time */
+    int bytes, rounds;  /* bytes to each peer; number of exchanges */
+    double cpu_seconds; /* processor time of the thread */
     int status;
     char failure[1024];
     atomic_bool over;
 };
 
-/* As the wire thread waits: a look now and then. */
+/* Waits as the wire thread does, with a look now and then. */
 static int wait_in_naps(MPI_Request *requests, int n)
 {
     const struct timespec nap = {.tv_nsec = 100000};
@@ -307,7 +305,7 @@ static void *theft_main(void *argument)
     struct timespec cpu;
 
     theft->status = send_in_thread(theft);
-    if (theft->status) /* the message is this thread's */
+    if (theft->status) /* error_text is the thread's own */
         snprintf(theft->failure, sizeof theft->failure, "%s", error_text());
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
     theft->cpu_seconds = (double)cpu.tv_sec + 1e-9 * (double)cpu.tv_nsec;
@@ -315,8 +313,8 @@ static void *theft_main(void *argument)
     return NULL;
 }
 
-/* lost: seconds of products that did not happen while the thread ran. products NULL: nothing to
- * lose. */
+/* Multiplies while the thread sends. lost: seconds of products that did not happen meanwhile.
+ * products NULL: nothing to lose. */
 static int run_theft(struct theft *theft, struct products *products, double flops, double *lost)
 {
     pthread_t thread;
@@ -336,11 +334,11 @@ static int run_theft(struct theft *theft, struct products *products, double flop
     return step < 0 ? -1 : 0;
 }
 
-/* All ranks' losses over all threads' processor time. */
+/* Measures core_share: all ranks' lost seconds over all threads' processor time. */
 static int measure_theft(struct prober *p, struct products *products, struct cost_cluster *cluster)
 {
     struct theft theft = {.p = p, .rounds = 2};
-    double mine[3] = {0, 0, 0}, all[3], lost = 0, each, flops = 0;
+    double local[3] = {0, 0, 0}, total[3], lost = 0, each, flops = 0;
     int level = MPI_THREAD_SINGLE, most, status;
 
     cluster->transport_Bps = cluster->copy_Bps / 4;
@@ -354,8 +352,8 @@ static int measure_theft(struct prober *p, struct products *products, struct cos
     each = cluster->link_Bps / p->topology->most_ranks * THEFT_BUDGET / theft.rounds / most;
     theft.bytes = each < BUFFER_BYTES / most ? (int)each + 1 : BUFFER_BYTES / most;
     MPI_CHECK(MPI_Barrier(p->comm));
-    /* products alone, for as long as they will run beside the traffic: the best of short windows
-     * would make every disturbance by others look like theft */
+    /* products alone, as long as later beside the traffic: the best of short windows would count
+     * every disturbance by others as theft */
     flops = products ? mean_rate(multiply, products, THEFT_BUDGET) : 1;
     status = error_agree(p->comm, flops > 0 ? 0 : -1);
     if (!status)
@@ -363,20 +361,21 @@ static int measure_theft(struct prober *p, struct products *products, struct cos
     if (status)
         return -1;
     if (products) {
-        mine[0] = lost > 0 ? lost : 0;
-        mine[1] = theft.cpu_seconds;
-        mine[2] = (double)theft.bytes * p->npeers * theft.rounds;
+        local[0] = lost > 0 ? lost : 0;
+        local[1] = theft.cpu_seconds;
+        local[2] = (double)theft.bytes * p->npeers * theft.rounds;
     }
-    MPI_CHECK(MPI_Allreduce(mine, all, 3, MPI_DOUBLE, MPI_SUM, p->comm));
-    if (all[1] > 0 && all[2] > 0) {
-        cluster->transport_Bps = all[2] / all[1];
-        cluster->core_share = all[0] < COST_MOST_SHARE * all[1] ? all[0] / all[1] : COST_MOST_SHARE;
+    MPI_CHECK(MPI_Allreduce(local, total, 3, MPI_DOUBLE, MPI_SUM, p->comm));
+    if (total[1] > 0 && total[2] > 0) {
+        cluster->transport_Bps = total[2] / total[1];
+        cluster->core_share =
+            total[0] < COST_MOST_SHARE * total[1] ? total[0] / total[1] : COST_MOST_SHARE;
     }
     return 0;
 }
 
-/* This rank's rate of products and of updates in the engine's memory; then what traffic takes from
- * the first. */
+/* Measures this rank's rate of products, and of updates and copies of engine memory; then the loss
+ * of products by traffic. */
 static int measure_products(struct prober *p, const struct device *device,
                             struct cost_cluster *cluster)
 {
@@ -403,12 +402,12 @@ static int measure_products(struct prober *p, const struct device *device,
     return status;
 }
 
-/* Steps walk through buffers larger than caches, a piece at a time. */
-enum { PIECE = 1 << 18, PIECES = BUFFER_BYTES / (int)sizeof(float) / PIECE }; /* floats */
+/* Walks go through buffers larger than caches, a piece a step. */
+enum { PIECE = 1 << 18, PIECES = BUFFER_BYTES / (int)sizeof(float) / PIECE }; /* PIECE: floats */
 
 struct memory_walk {
     float *to, *from;
-    bool adds; /* else copies */
+    bool adds; /* true: adds; false: copies */
     int at;
 };
 
@@ -425,7 +424,7 @@ static double walk_piece(void *context)
     return PIECE * sizeof *to;
 }
 
-/* Bytes per second from one buffer to the other. */
+/* Returns bytes per second from one buffer to the other. */
 static double measure_walk(void *to, void *from, bool adds)
 {
     struct memory_walk walk = {.to = to, .from = from, .adds = adds};
@@ -439,20 +438,20 @@ int probe_sums(double *Bps)
 
     if (ALLOC(buffers, 2 * BUFFER_BYTES, "measuring sums"))
         return -1;
-    memset(buffers, 0, 2 * BUFFER_BYTES); /* there, not only promised */
+    memset(buffers, 0, 2 * BUFFER_BYTES); /* makes the kernel allocate the pages */
     *Bps = measure_walk(buffers, buffers + BUFFER_BYTES, true);
     free(buffers);
     return 0;
 }
 
-/* The slowest rank's rates, then rank 0's bits. */
+/* Gives all ranks the slowest rank's rates, in rank 0's bits. */
 static int agree_figures(struct prober *p, struct cost_cluster *cluster)
 {
-    double mine[] = {cluster->gemm_flops, cluster->copy_Bps, cluster->sum_Bps, cluster->serve_Bps,
-                     cluster->device_Bps},
+    double local[] = {cluster->gemm_flops, cluster->copy_Bps, cluster->sum_Bps, cluster->serve_Bps,
+                      cluster->device_Bps},
            least[5];
 
-    MPI_CHECK(MPI_Allreduce(mine, least, 5, MPI_DOUBLE, MPI_MIN, p->comm));
+    MPI_CHECK(MPI_Allreduce(local, least, 5, MPI_DOUBLE, MPI_MIN, p->comm));
     cluster->gemm_flops = least[0];
     cluster->copy_Bps = least[1];
     cluster->sum_Bps = least[2];

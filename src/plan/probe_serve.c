@@ -1,6 +1,6 @@
-/* How fast a server updates parameters in its engine's memory: a chunk's sum goes there, the rule
- * is applied, the new values come back. One chunk after the other, as their sums become complete.
- * And how fast such chunks are copied there and back, without a rule. */
+/* Measures how fast a server updates parameters in engine memory: a chunk's sum goes there, the
+ * rule is applied, the new values come back, one chunk after the other. Also measures the copies of
+ * such chunks there and back, without a rule. */
 #include "plan/probe.h"
 
 #include "util/clock.h"
@@ -15,7 +15,7 @@ enum {
 
 struct serving {
     const struct device *device;
-    void *host, *memory; /* ELEMS floats; values, gradient and history */
+    void *host, *memory; /* ELEMS floats; values, gradient and history, ELEMS floats each */
     struct device_ticket *ticket;
 };
 
@@ -82,8 +82,8 @@ static int copy(const struct serving *s)
         await(s));
 }
 
-/* Bytes per second if every round takes its chunk so often from one end to the other. The best
- * round counts, as for the host's rates (probe.c). */
+/* Measures the bytes per second of a round that moves its chunk `times` times. The best round
+ * counts, as for the host's rates (probe.c). */
 static int time_rounds(const struct serving *s, int (*round)(const struct serving *s), int times,
                        double *Bps)
 {

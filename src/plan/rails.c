@@ -1,12 +1,12 @@
-/* Several leaders a node: the ranks of a node share what their leader does for it. Leader j of one
- * node has to do with leader j of the others alone, on its rail; a chunk's rail says who of a node
- * sends, adds up and updates it. Homes and the order of sums do not depend on rails. */
+/* Rails: several ranks of a node share its leader's work. On rail j, rank j of a node talks to rank
+ * j of other nodes alone. A chunk's rail says which rank of a node sends, adds up and updates the
+ * chunk. Homes and the order of sums do not depend on rails. */
 #include "plan/plan_internal.h"
 #include "plan/for_schemes.h"
 
-/* ---- who ---- */
+/* ---- ranks ---- */
 
-/* A node with fewer ranks than rails has some of them on several. */
+/* Finds the rank of each leader and rail; a node with few ranks has some on several rails. */
 static int find_ranks(struct plan *plan)
 {
     int n = plan->rails, *seen;
@@ -34,7 +34,7 @@ bool plan_leads(const struct plan *plan, int world_rank)
 
 /* ---- dealing ---- */
 
-/* A home has most to do with a chunk: its rail is the one that has least of that home's so far. */
+/* Deals chunks to the least loaded rail of their home, which has the most work with a chunk. */
 static void deal_chunks(struct plan *plan, int first, int count, uint64_t elems, uint64_t *loads)
 {
     int home = plan->chunks[first].home, best = home % plan->rails;
@@ -75,9 +75,9 @@ int plan_lay_rails(struct plan *plan)
     return plan->rails > 1 ? deal_rails(plan) : 0;
 }
 
-/* ---- what one of several leaders moves and keeps ---- */
+/* ---- traffic and memory of one of several leaders ---- */
 
-/* elems: of the chunks that the rank moves. */
+/* Returns the rank's load. elems: elements of the chunks that the rank moves. */
 static struct plan_load find_load(const struct plan *plan, int bucket, int world_rank,
                                   uint64_t *elems)
 {
@@ -106,15 +106,14 @@ struct traffic plan_rail_traffic(const struct plan *plan, int bucket, int world_
     return find_load(plan, bucket, world_rank, &elems).traffic;
 }
 
-/* Of what the scheme keeps beside what plan_home_memory counts, a part like that of the elements.
- */
+/* Returns the rank's bytes; memory that plan_home_memory does not count is divided by elements. */
 uint64_t plan_rail_memory(const struct plan *plan, int bucket, int world_rank)
 {
     const struct bucket *b = &plan->buckets[bucket];
     int leader = plan->leader[world_rank];
     uint64_t elems, bytes = find_load(plan, bucket, world_rank, &elems).bytes;
-    uint64_t more =
+    uint64_t other_bytes =
         b->scheme->memory(plan, bucket, leader) - plan_home_memory(plan, bucket, leader);
 
-    return bytes + (uint64_t)((double)more * ((double)elems / (double)b->elems));
+    return bytes + (uint64_t)((double)other_bytes * ((double)elems / (double)b->elems));
 }

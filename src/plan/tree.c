@@ -1,8 +1,8 @@
-/* The tree of a logarithmic reduction. */
+/* Computes the tree of a logarithmic reduction. */
 #include "plan/tree.h"
 
-/* Of the block of 2^level ranks that holds `rank`: of its halves, the one that lies as the root's
- * half does has the head, unless no rank is there. */
+/* Returns the head of the block of 2^level ranks that holds `rank`. Goes down from halves to
+ * halves: the half at the root's place has the head, unless no rank is there. */
 static int head_of(int n, int level, int root, int rank)
 {
     int head = rank >> level << level;

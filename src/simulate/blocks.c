@@ -1,13 +1,13 @@
-/* The plan's leaders as endpoints, and its shares as transfers: everybody by itself while they are
- * few, else neighbouring nodes together. */
+/* Turns the plan's leaders into endpoints and its shares into transfers. Each leader is an endpoint
+ * while leaders are few; otherwise neighbouring nodes form a block. */
 #include "simulate/simulate_internal.h"
 
 #include <assert.h>
 #include <math.h>
 
-/* In one iteration; above it, a home's chunks, or slices of factors, travel several at a time. */
+/* Most messages to homes, and slices of factors, in an iteration; above, several travel as one. */
 #define MOST_MESSAGES 4e6
-#define MOST_SLICES   5e5 /* of factors, in one iteration */
+#define MOST_SLICES   5e5
 
 /* ---- endpoints ---- */
 
@@ -30,7 +30,7 @@ static int divide_up(int a, int b)
     return (a + b - 1) / b;
 }
 
-/* How many endpoints `all` leaders of one role make, of whole nodes with `each` of them. */
+/* Counts the endpoints of `all` leaders, `each` a node: above `most`, blocks of whole nodes. */
 static int count_endpoints(int all, int each, int most)
 {
     int hosts = divide_up(all, each);
@@ -46,7 +46,7 @@ static void make_endpoints(struct simulation *s, int at, int first, int all, int
         struct endpoint *a = &s->endpoints[at + i];
         int from = i, to = i + 1;
         *a = (struct endpoint){.hosts = 1, .worker = first == 0, .awaited = -1};
-        if (count < all) { /* whole nodes */
+        if (count < all) { /* endpoints are blocks of whole nodes */
             int begin = (int)((long long)i * hosts / count);
             int end = (int)((long long)(i + 1) * hosts / count);
             a->hosts = end - begin;
@@ -58,7 +58,7 @@ static void make_endpoints(struct simulation *s, int at, int first, int all, int
     }
 }
 
-/* Who leads others is as slow as the slowest of them. */
+/* Gives each endpoint the pace of its slowest worker. */
 static void pace_endpoints(struct simulation *s)
 {
     const struct plan_options *how = &s->plan->options;
@@ -73,7 +73,7 @@ static void pace_endpoints(struct simulation *s)
     }
 }
 
-/* A single leader has its node's link, a block one of its own. */
+/* Assigns links: a leader uses its node's link, a block has a link of its own. */
 static void join_links(struct simulation *s, bool folded)
 {
     for (int i = 0; i < s->nendpoints; i++) {
@@ -83,7 +83,7 @@ static void join_links(struct simulation *s, bool folded)
     }
 }
 
-/* A block of several leaves has their ways up together. */
+/* Assigns leaf switches: a block that spans several leaves has their uplinks together. */
 static int join_leaves(struct simulation *s)
 {
     const struct simulate_options *o = s->options;
@@ -109,11 +109,11 @@ static int open_queues(struct simulation *s)
     double rate = c->thread_Bps > 0 && c->thread_Bps < c->link_Bps ? c->thread_Bps : c->link_Bps;
     size_t window = o->manner.fifo ? 0 : s->plan->options.sizes.window;
 
-    if (s->plan->options.dilate > 1) /* the window shrinks with what goes through it */
+    if (s->plan->options.dilate > 1) /* messages are dilated, so the window is, too */
         window /= (size_t)s->plan->options.dilate;
     for (int i = 0; i < s->nendpoints; i++) {
         struct endpoint *a = &s->endpoints[i];
-        /* a message between blocks is as many of one rank as the other block has */
+        /* one entry stands for a rank's messages to all ranks of a block */
         struct queue_options options = {.peers = s->nendpoints,
                                         .window = window * (size_t)s->endpoints[0].members,
                                         .bytes_per_second = o->bytes_per_second,
@@ -155,7 +155,7 @@ static int open_endpoints(struct simulation *s)
 
 /* ---- transfers ---- */
 
-/* How many ranks share the work of a bucket's homes, as the cost model divides it. */
+/* Returns the number of ranks that share a bucket's sums, as the cost model divides the work. */
 static int sharing(const struct plan *plan, const struct bucket *bucket)
 {
     return bucket->scheme->home == HOME_SERVERS   ? plan->nservers
@@ -179,7 +179,7 @@ static void add_share(struct simulation *s, const struct home_share *share, int 
     u->work_seconds += work;
 }
 
-/* Shares ascend by home, so those of an endpoint are neighbours. */
+/* Makes the transfers. Shares ascend by home, so the shares of an endpoint are neighbours. */
 static void find_transfers(struct simulation *s)
 {
     const struct plan *plan = s->plan;
@@ -217,7 +217,7 @@ static void cut_factors(struct simulation *s)
         s->buckets[b].slices = (int)ceil(slices_of(&s->plan->buckets[b]) / together);
 }
 
-/* As many slices as a home has chunks, or fewer where that is too many messages in all. */
+/* Cuts transfers into a slice per chunk of a home, or fewer to stay below MOST_MESSAGES. */
 static int cut_transfers(struct simulation *s)
 {
     double messages = 0, together;
@@ -239,8 +239,8 @@ static int cut_transfers(struct simulation *s)
     return ROOM(s, s->came, came);
 }
 
-/* transfer_of: per endpoint, its transfer of the bucket; chunks: per transfer, how many came
- * before. */
+/* Orders the bucket's slices by first chunk. transfer_of: scratch, per endpoint its transfer of the
+ * bucket. chunks: per transfer, the number of chunks met so far. */
 static void order_bucket(struct simulation *s, int bucket, int *transfer_of, int *chunks)
 {
     const struct bucket *b = &s->plan->buckets[bucket];
@@ -276,7 +276,7 @@ static int order_transfers(struct simulation *s)
 
 /* ---- buckets ---- */
 
-/* The layer that a bucket hangs on: the lowest of its groups'. */
+/* Returns the lowest layer of the bucket's groups, whose backward completes the gradient. */
 static int layer_of(const struct layer_times *times, const struct bucket *bucket)
 {
     int layer = times->nlayers;
@@ -309,8 +309,8 @@ static int open_buckets(struct simulation *s)
     return 0;
 }
 
-/* Bytes of one worker that its device gives to the host, and gets back. Who is alone has no need
- * to, unless the system knows no other way. */
+/* Computes the bytes that a worker copies from its device to the host and back. A single worker
+ * copies nothing unless manner.syncs_alone. */
 static void find_copies(struct simulation *s)
 {
     const struct plan *plan = s->plan;
@@ -326,7 +326,7 @@ static void find_copies(struct simulation *s)
     }
 }
 
-/* Beside the answers of homes: factors of all, and what a rank does for itself. */
+/* Sets the arrivals of buckets without home: factors of all workers, and the rank's own work. */
 static void add_needs(struct simulation *s)
 {
     for (int b = 0; b < s->plan->nbuckets; b++) {

@@ -1,7 +1,6 @@
-/* The choice of schemes by simulation. The seconds of each group by itself, and the seconds that it
- * keeps the link, do not tell for which group the next pass waits once the link is nearly full.
- * They give a few mixes beside the schemes that the user could have named; whole plans are played,
- * and the shortest one is taken. */
+/* The choice of schemes by simulation. A group's time alone, and its link time, do not tell which
+ * group the next pass waits for on a nearly full link. These times only suggest a few mixes beside
+ * the schemes that a user could name; whole plans are played, and the shortest is taken. */
 #include "simulate/choose.h"
 
 #include "util/alloc.h"
@@ -13,28 +12,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EQUAL  1e-9 /* of the seconds that are compared: a tie */
-#define ENOUGH 5e-4 /* of the passes: nothing that is left to gain is worth looking for */
-#define NEAR   0.05 /* of an iteration: what a wider window may make up for */
-#define WORTH  0.01 /* of the best exact iteration: saving less is not worth any rounding */
+#define EQUAL  1e-9 /* relative difference of seconds that is a tie */
+#define ENOUGH 5e-4 /* fraction of compute time: a smaller gain is not looked for */
+#define NEAR   0.05 /* fraction of an iteration that a wider window may gain */
+#define WORTH  0.01 /* fraction of the best exact iteration that rounding must gain */
 
 enum { MERGES = 2, MIXES = 10, BOTH = 2, MOST_TRIED = 512, SURELY_WIDENED = 3, WIDEST = 4 };
 
-/* A row's scheme as it was played. */
+/* A plan that was played for a row. */
 struct tried {
     int row;
     struct choose_row how;
-    uint64_t digest; /* of its plan */
-    bool again;      /* that plan had been played with that window */
+    uint64_t digest; /* plan_digest of the plan */
+    bool repeated;   /* the same plan and window had been played before */
 };
 
 struct chooser {
     const struct choose_question *question;
-    struct plan_options how; /* the question's, with the usual sizes where none are given */
+    struct plan_options how; /* the question's options, with usual sizes where none are given */
     struct choose_answer *answer;
-    struct way *mix; /* nmixes rows of one per group; no scheme where it does not train */
+    struct way *mix; /* nmixes rows of one way per group; scheme NULL: the group does not train */
     int nmixes;
-    struct cost *table; /* per group and way */
+    struct cost *table; /* costs of each group by each way */
     size_t merge[MERGES];
     int nmerges;
     struct tried tried[MOST_TRIED];
@@ -53,7 +52,8 @@ static bool may_move(const struct choose_question *question, const struct scheme
     return !question->whole_gradients || scheme_sums_gradients(scheme);
 }
 
-/* What --lossy names is of use to some layer, on however many ranks. */
+/* Lists the ways to choose from. Fails if a --lossy way can move no layer at any number of
+ * ranks. */
 static int find_ways(struct chooser *c)
 {
     const struct choose_question *q = c->question;
@@ -80,13 +80,13 @@ static double passes_of(const struct cost *cost)
     return cost->compute_seconds + cost->stolen_seconds;
 }
 
-/* Of seconds of the link, and of the passes with their weight; < 0: of the group by itself. */
+/* Returns link seconds + weight x compute seconds; weight < 0: seconds of the group alone. */
 static double price_of(const struct cost *cost, double weight)
 {
     return weight < 0 ? cost->seconds : cost->busy_seconds + weight * passes_of(cost);
 }
 
-/* Equal prices go to fewer bytes, then to the earlier in the registry. */
+/* True if `a` has the lower price, or an equal price and fewer bytes. */
 static bool is_cheaper(const struct cost *a, const struct cost *b, double weight)
 {
     double pa = price_of(a, weight), pb = price_of(b, weight);
@@ -94,7 +94,7 @@ static bool is_cheaper(const struct cost *a, const struct cost *b, double weight
     return is_less(pa, pb) || (!is_less(pb, pa) && a->bytes < b->bytes);
 }
 
-/* row: a group's costs, by way, of which the first nways count; NULL: it does not train. */
+/* Returns the cheapest of a group's first nways costs, by way; NULL: the group does not train. */
 static const struct cost *find_cheapest(const struct cost *row, int nways, double weight)
 {
     const struct cost *best = NULL;
@@ -105,8 +105,8 @@ static const struct cost *find_cheapest(const struct cost *row, int nways, doubl
     return best;
 }
 
-/* The weight at which the group is as cheap by what takes least of the link as by what takes least
- * of the passes; < 0: one way does both. */
+/* Returns the weight at which the way of least link time is as cheap as the way of least compute
+ * time; < 0: one way has both. */
 static double find_balance(const struct cost *row, int nways)
 {
     const double only_passes = 1e12;
@@ -118,7 +118,7 @@ static double find_balance(const struct cost *row, int nways)
     return (passes->busy_seconds - link->busy_seconds) / (passes_of(link) - passes_of(passes));
 }
 
-/* The mixes of the first nways ways. */
+/* Adds the mixes of the first nways ways. */
 static void add_mixes(struct chooser *c, int nways)
 {
     const struct ways *ways = &c->answer->ways;
@@ -191,7 +191,7 @@ static int play(const struct choose_question *question, const struct plan *plan,
     return 0;
 }
 
-/* Plays the row's scheme in that way; kept where the row has nothing shorter. */
+/* Plays a candidate plan unless it was played before; the row keeps the shortest. */
 static int try_row(struct chooser *c, int row, struct choose_row how)
 {
     struct choose_row *best = &c->answer->row[row];
@@ -203,13 +203,13 @@ static int try_row(struct chooser *c, int row, struct choose_row how)
     if (make_plan(c, &how, &plan))
         return -1;
     *tried = (struct tried){.row = row, .how = how, .digest = plan_digest(plan, 0)};
-    for (int i = 0; i < c->ntried && !tried->again; i++)
+    for (int i = 0; i < c->ntried && !tried->repeated; i++)
         if (c->tried[i].digest == tried->digest &&
             c->tried[i].how.sizes.window == how.sizes.window) {
             tried->how.seconds = c->tried[i].how.seconds;
-            tried->again = true;
+            tried->repeated = true;
         }
-    if (!tried->again)
+    if (!tried->repeated)
         status = play(c->question, plan, &tried->how.seconds);
     plan_destroy(plan);
     if (!status && (best->seconds < 0 || is_less(tried->how.seconds, best->seconds)))
@@ -218,7 +218,7 @@ static int try_row(struct chooser *c, int row, struct choose_row how)
     return status;
 }
 
-/* last: the mix behind the row's last one. */
+/* Adds a row: the best of the mixes from how.mix to before `last`, at all merge sizes. */
 static int add_row(struct chooser *c, struct choose_row how, int last)
 {
     int row = c->answer->nrows++;
@@ -235,7 +235,7 @@ static int add_row(struct chooser *c, struct choose_row how, int last)
     return 0;
 }
 
-/* The paper's rule, in the form of its parameter server. */
+/* Adds the paper's rule, in the wire format of the parameter server `ps`. */
 static int add_paper(struct chooser *c, struct way ps)
 {
     const struct scheme *factors = scheme_of_factors(c->question->how->registry);
@@ -247,7 +247,7 @@ static int add_paper(struct chooser *c, struct way ps)
     return add_row(c, row, 1);
 }
 
-/* What could be named of the ways from the number `first` to `end`. */
+/* Adds the candidates that a user could name with the ways from `first` to before `end`. */
 static int add_named(struct chooser *c, int first, int end)
 {
     const struct way *way = c->answer->ways.way;
@@ -266,7 +266,7 @@ static int add_named(struct chooser *c, int first, int end)
     return 0;
 }
 
-/* The number of the shortest row, the first of equal ones. */
+/* Returns the index of the shortest row, the first of equal ones. */
 static int find_shortest(const struct choose_answer *answer)
 {
     int best = 0;
@@ -277,18 +277,18 @@ static int find_shortest(const struct choose_answer *answer)
     return best;
 }
 
-/* Whether what lasts so long with the usual window may become the answer with a wider one; of the
- * plans played from the number `first` to `end`, which are those of the usual window. */
+/* True if a plan of `seconds` may become the answer with a wider window. Counts plans from `first`
+ * to before `end`, played with the usual window, that are shorter. */
 static bool is_near(const struct chooser *c, int first, int end, double seconds, double best)
 {
     int before = 0;
 
     for (int i = first; i < end; i++)
-        before += !c->tried[i].again && is_less(c->tried[i].how.seconds, seconds);
+        before += !c->tried[i].repeated && is_less(c->tried[i].how.seconds, seconds);
     return before < SURELY_WIDENED || seconds <= best * (1 + NEAR);
 }
 
-/* Whether the passes alone take as long. */
+/* True if compute time alone is as long as the best row. */
 static bool is_enough(const struct chooser *c)
 {
     const struct plan_options *how = &c->how;
@@ -297,7 +297,7 @@ static bool is_enough(const struct chooser *c)
     return c->answer->row[find_shortest(c->answer)].seconds <= passes * (1 + ENOUGH);
 }
 
-/* Of the plans from the number `first` on. */
+/* Plays the promising plans from number `first` on with wider windows. */
 static int widen_windows(struct chooser *c, int first)
 {
     const struct choose_question *q = c->question;
@@ -338,8 +338,7 @@ static int take(const struct chooser *c)
     return 0;
 }
 
-/* Rows for the ways from the number `first` to `end`, and for mixes of all that are before `end`.
- */
+/* Adds rows for the ways from `first` to before `end`, and for mixes of all ways before `end`. */
 static int choose_among(struct chooser *c, int first, int end, const char *mixed)
 {
     struct choose_row row = {.comm = {.policy = COMM_AUTO}, .mix = c->nmixes};

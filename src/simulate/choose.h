@@ -1,80 +1,75 @@
-/* The one choice behind --comm=auto, of plan, train and its --dry-run: in which way each group
- * travels, up to which size neighbours are merged, how much a rank has in flight. Every candidate
- * is played by the simulator; the shortest is taken. No MPI, no net; the same figures give the same
- * answer. */
+/* The choice of schemes behind --comm=auto, for plan, train and train's dry run: the way of each
+ * group, the largest size that neighbours are merged to, the send window. The simulator plays every
+ * candidate; the shortest is taken. No MPI, no net; the same figures give the same answer. */
 #ifndef POSEIDON_SIMULATE_CHOOSE_H
 #define POSEIDON_SIMULATE_CHOOSE_H
 
 #include "simulate/simulate.h"
 
-/* All borrowed. */
+/* A question to choose_comm. All pointers are borrowed. */
 struct choose_question {
-    const struct plan_options *how; /* comm and ways are not read. sizes: COST_SIZE_CHOSEN is to be
-                                       chosen, too */
-    const struct ways *lossy;       /* may be chosen beside lossless schemes in how->wire */
-    const struct group *groups;     /* play.work->ngroups of them */
-    bool whole_gradients;           /* nothing that moves factors may be chosen */
-    bool quick;                     /* the mixes alone, with the usual sizes: enough to compare
-                                       networks by */
-    struct simulate_options play;   /* where candidates are played: work (of one iteration, all its
-                                       micro-batches), overlap, cluster, ranks_per_node, fifo,
-                                       bytes_per_second, leaf_nodes, ... plan and iterations
-                                       are not read */
+    const struct plan_options *how; /* plan options; comm and ways are not read; sizes of
+                                       COST_SIZE_CHOSEN are chosen, too */
+    const struct ways *lossy; /* lossy ways allowed beside lossless schemes in how->wire; or NULL */
+    const struct group *groups; /* groups of the net, play.work->ngroups of them */
+    bool whole_gradients;       /* forbids schemes that move factors */
+    bool quick; /* plays the mixes alone, with the usual sizes: enough to compare networks */
+    struct simulate_options play; /* options to play candidates with; plan and iterations are not
+                                     read; work is of one iteration, all its micro-batches */
 };
 
-/* Lossless schemes, the paper's rule and the mixes; the same again with what is lossy. */
+/* Most rows: lossless schemes, the paper's rule and the mixes, then the same with lossy ways. */
 enum { CHOOSE_ROWS = 32 };
 
-/* A candidate at its best size of merging and window. */
+/* A candidate with the merge size and window that suit it best. */
 struct choose_row {
     struct way_text name;  /* "paper", "ps", "mixed", "lowrank:2", "ps/bf16", "mixed lossy" */
-    struct comm comm;      /* COMM_AUTO: each group by what is cheapest for it */
-    enum wire_format wire; /* of the others */
-    int mix;               /* of these, by what measure */
+    struct comm comm;      /* COMM_AUTO: a mix, each group by its cheapest way */
+    enum wire_format wire; /* wire format of a candidate that is no mix */
+    int mix;               /* number of the mix, with COMM_AUTO */
     struct plan_sizes sizes;
-    double seconds; /* of an iteration, as it was played */
+    double seconds; /* simulated duration of an iteration */
 };
 
 struct choose_answer {
-    struct way *way; /* per group; without a scheme where it does not train; owned */
+    struct way *way; /* per group; scheme NULL: the group does not train; owned */
     struct plan_sizes sizes;
-    double seconds; /* of an iteration: no row's is less, but for what is not worth its rounding */
-    double compute_seconds; /* of that, what the ways add to the passes of a worker of pace 1 */
+    double seconds; /* duration of an iteration: the shortest row's, unless that is lossy and gains
+                       too little */
+    double compute_seconds; /* seconds that the ways add to a worker's compute time, at pace 1 */
     struct choose_row row[CHOOSE_ROWS];
-    int nrows, taken; /* the row that the answer is */
-    struct ways ways; /* that there were; the first nexact are lossless */
+    int nrows, taken; /* number of rows; index of the row taken */
+    struct ways ways; /* all ways that were considered; the first nexact are lossless */
     int nexact;
-    int nexact_rows;      /* the first rows: all of them without question->lossy */
-    double exact_seconds; /* of the best of these */
+    int nexact_rows;      /* number of lossless rows, which come first */
+    double exact_seconds; /* duration of the best lossless row */
 };
 
-/* Candidates: the paper's rule, every lossless scheme, each for all groups, and the mixes: each
- * group by what is shortest when it is played alone (quick: by as many seconds of the passes as of
- * the link), by the seconds that it takes of the link, and by those and as many times those of the
- * passes as let one of the last groups be as well off without factors (the less the link is waited
- * for, the more the passes count). Each is
- * merged as suits the network and not at all (or up to how->sizes.merge, where that is given). The
- * best three plans, and all that are within 5 % of the best, are also played with windows twice and
- * four times as wide, unless the passes alone take as long to 0.05 %: where many homes are busy,
- * one that suits a few ranks is full of messages that wait for them while links to others stand
- * idle; but what is urgent waits behind it. Equal seconds (to 1e-9 of them) go to the earlier in
- * that order. Then the same with what is lossy: each such way for all groups that it can move, and
- * the mixes of all ways; one of these is taken where it is more than 1 % faster than all before.
- * Fails as plan_create does, where a lossy way can move no group, and for want of memory. Not
- * collective. */
+/* Chooses the way of each group, the merge size and the window. Candidates:
+ * 1. the paper's rule;
+ * 2. each lossless scheme for all groups;
+ * 3. mixes: per group the way with the least (a) time alone (quick: link plus compute time), (b)
+ *    link time, (c) link time + w x compute time, w = break-even of factors for each late group.
+ * Each candidate is merged as suits the network and not at all, or up to how->sizes.merge if given.
+ * The best three plans, and all within 5 % of the best, are also played with windows x2 and x4,
+ * unless compute time alone is as long to 0.05 %. A wider window keeps
+ * other links busy while messages wait for busy homes, but urgent messages wait behind it. Ties
+ * (to 1e-9) go to the earlier candidate. Then come each lossy way for all groups that it can move,
+ * and the mixes of all ways; one of these is taken if more than 1 % faster than all before. Fails
+ * as plan_create does, if a lossy way can move no group, and for want of memory. Not collective. */
 int choose_comm(const struct choose_question *question, struct choose_answer *out);
 void choose_answer_free(struct choose_answer *answer);
 
-/* "paper 270 ms, ps 246 ms (taken), ...": the rows, for people; out: CHOOSE_WORDS bytes. */
+/* Writes the rows for people: "paper 270 ms, ps 246 ms (taken)". out: CHOOSE_WORDS bytes. */
 enum { CHOOSE_WORDS = 1024 };
 void choose_print_rows(const struct choose_answer *answer, char out[CHOOSE_WORDS]);
 
-/* Where question->lossy had something: what it saves and what it costs, in a sentence. */
+/* Writes a sentence on what the lossy ways of question->lossy save and cost. */
 void choose_print_lossy(const struct choose_answer *answer, int ngroups, char out[CHOOSE_WORDS]);
 
-/* Whether --comm=auto asks at all. Ranks of one machine have no network between them: what they
- * measured would be memory and each other's computation, and the next run might decide otherwise.
- * So without figures that the user gave (--tune=cluster-file) they follow the paper's rule. */
+/* True if --comm=auto plays candidates: there are several workers, and several machines or figures
+ * that the user gave (--tune=cluster-file). Otherwise the paper's rule decides, because probes on
+ * one machine measure memory and each other's computation, and the next run might choose anew. */
 bool choose_is_asked(int nmachines, int nworkers, bool given_cluster);
 
 #endif

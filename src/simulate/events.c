@@ -1,4 +1,4 @@
-/* The events to come, in the order of time. */
+/* Queue of future events, ordered by time. */
 #include "simulate/simulate_internal.h"
 #include "util/alloc.h"
 
@@ -21,7 +21,7 @@ int events_put(struct events *e, struct event event)
     return 0;
 }
 
-/* Bottom-up heapsort: sift the hole down, then the last element up. */
+/* Takes the earliest event (bottom-up heapsort): the hole sinks, then the last element rises. */
 bool events_take(struct events *e, struct event *out)
 {
     size_t at = 0, child, above;

@@ -1,5 +1,4 @@
-/* Queues, links and latencies: a message from the moment it is posted until its last byte is
- * there. */
+/* Moves a message from its posting until its last byte has arrived: queues, links, latency. */
 #include "simulate/simulate_internal.h"
 
 #include <math.h>
@@ -19,7 +18,7 @@ static struct message *take_message(struct simulation *s)
     return (struct message *)entry;
 }
 
-/* Of what the ranks of a block exchange among themselves, the part that leaves their nodes. */
+/* Returns the fraction of a block's internal traffic that leaves its nodes; 1 between endpoints. */
 static double remote_share(const struct endpoint *from, const struct endpoint *to)
 {
     double each = (double)from->members / from->hosts;
@@ -27,8 +26,8 @@ static double remote_share(const struct endpoint *from, const struct endpoint *t
     return from != to || from->members == 1 ? 1 : (from->members - each) / (from->members - 1);
 }
 
-/* Blocks are whole leaves or parts of one; of what a block of several leaves sends itself, the
- * share that leaves a leaf. */
+/* Returns the bytes that leave a leaf switch. A block is part of a leaf or several whole leaves; a
+ * block of several sends a share of its internal traffic between them. */
 static double bytes_between_leaves(const struct simulation *s, const struct endpoint *from,
                                    const struct endpoint *to, double bytes)
 {
@@ -41,11 +40,11 @@ static double bytes_between_leaves(const struct simulation *s, const struct endp
     return from->leaf != to->leaf ? bytes : 0;
 }
 
-/* What both ends of a message between nodes look at. */
+/* Load of a message on the links at both ends. */
 struct load {
-    double bytes, leaf_bytes; /* of the second, those that leave a leaf switch */
+    double bytes, leaf_bytes; /* leaf_bytes: part of `bytes` that leaves a leaf switch */
     double least_seconds;
-    bool narrow; /* the homes are fewer than their block has links */
+    bool narrow; /* the homes are fewer than the links of their block */
 };
 
 static inline struct load load_of(const struct simulation *s, const struct message_spec *spec)
@@ -63,7 +62,7 @@ static inline struct load load_of(const struct simulation *s, const struct messa
                              active < hosts && !s->plan->buckets[spec->part.bucket].log_steps};
 }
 
-/* Of the thread of who called for those messages, or was called. */
+/* Returns the seconds of the thread that receives messages (calls), or sends them (is called). */
 static double call_seconds(const struct simulate_manner *manner, double bytes, double count,
                            bool receives)
 {
@@ -73,7 +72,7 @@ static double call_seconds(const struct simulate_manner *manner, double bytes, d
            bytes / manner->calls_Bps * (1 + bytes / count / manner->half_rate_bytes);
 }
 
-/* The thread of either end that moves the message, busy from `start` at the earliest. */
+/* Occupies one end's wire or call thread from `start` at the earliest; returns the end. */
 static double busy_thread(const struct simulation *s, struct endpoint *end,
                           const struct message_spec *spec, const struct load *load, bool receives,
                           double start)
@@ -108,7 +107,7 @@ int network_send(struct simulation *s, const struct message_spec *spec)
     return network_pump(s, spec->from);
 }
 
-/* Through the memory of the node. */
+/* Delivers the message through the node's memory. */
 static int leave_locally(struct simulation *s, struct endpoint *from, struct message *message)
 {
     double seconds = (double)message->spec.bytes / s->cluster->local_Bps;
@@ -118,7 +117,7 @@ static int leave_locally(struct simulation *s, struct endpoint *from, struct mes
                                                  .message = message});
 }
 
-/* The bytes leave evenly from `start` to `end`: each interval gets those of its time. */
+/* Adds the bytes, which leave evenly from `start` to `end`, to the watched intervals. */
 static void note_bytes(const struct simulation *s, double bytes, double start, double end)
 {
     const struct simulate_watch *watch = s->options->watch;
@@ -132,7 +131,7 @@ static void note_bytes(const struct simulation *s, double bytes, double start, d
     }
 }
 
-/* Where a block has fewer homes than nodes, these also serve one message after the other. */
+/* Sends the message off; in a block with fewer homes than nodes also through the homes' links. */
 static int depart(struct simulation *s, struct endpoint *from, struct message *message)
 {
     const struct message_spec *spec = &message->spec;
@@ -145,7 +144,7 @@ static int depart(struct simulation *s, struct endpoint *from, struct message *m
         return leave_locally(s, from, message);
     load = load_of(s, spec);
     seconds = load.bytes / link->rate + s->cluster->message_seconds * spec->count / from->members;
-    /* a byte may leave as soon as the thread has begun, and the last one not before it is done */
+    /* bytes leave once the thread has begun; the last byte leaves when the thread is done */
     start = larger(start, s->options->manner.calls_Bps > 0 ? from->call_free[spec->back][false]
                                                            : from->thread_free);
     message->last = larger(busy(&link->out_free, start, seconds),

@@ -1,6 +1,6 @@
-/* Ring allreduces, one after the other, as other systems do them: what all workers have goes round
- * together. All ranks take the same steps at the same time, so a ring is no messages but a time: of
- * 2 (P-1) steps, each a P-th of the bytes, a latency and a message's overhead. */
+/* Ring allreduces one after another, as other systems run them (manner.ring). All ranks take the
+ * same steps at the same time, so a ring is a duration without messages: 2 (P-1) steps, each a P-th
+ * of the bytes, a latency and a message's overhead. */
 #include "simulate/simulate_internal.h"
 
 #include <math.h>
@@ -10,15 +10,15 @@ static bool is_local(const struct simulation *s)
     return s->plan->options.nranks <= s->options->ranks_per_node;
 }
 
-/* What a ring takes whatever its bytes. */
+/* Returns the seconds of a ring that do not depend on its bytes. */
 static double start_seconds(const struct simulation *s)
 {
     return 2.0 * (s->plan->nworkers - 1) *
            ((is_local(s) ? 0 : s->cluster->latency_seconds) + s->cluster->message_seconds);
 }
 
-/* One neighbour of each node is on another one, where there are several; every rank sends while it
- * receives. */
+/* Returns the seconds of a ring per byte. A node's link carries one stream each way, to a neighbour
+ * on the next node; every rank sends while it receives. */
 static double byte_seconds(const struct simulation *s)
 {
     double p = s->plan->nworkers;
@@ -46,7 +46,7 @@ int ring_open(struct simulation *s)
     return error_status(ROOM(s, s->ring.posted, buckets) || ROOM(s, s->ring.queue, buckets));
 }
 
-/* How many of the queue go now: what the fusion buffer takes, one at least. */
+/* Returns how many buckets of the queue go now: as many as fusion_bytes takes, at least one. */
 static int take(const struct simulation *s, double *bytes)
 {
     const struct ring *ring = &s->ring;
@@ -54,10 +54,10 @@ static int take(const struct simulation *s, double *bytes)
 
     *bytes = 0;
     while (n < ring->nqueue) {
-        double more = bucket_bytes(s, ring->queue[n]);
-        if (n > 0 && *bytes + more > (double)s->options->manner.fusion_bytes)
+        double next_bytes = bucket_bytes(s, ring->queue[n]);
+        if (n > 0 && *bytes + next_bytes > (double)s->options->manner.fusion_bytes)
             break;
-        *bytes += more;
+        *bytes += next_bytes;
         n++;
     }
     return n;
@@ -97,7 +97,7 @@ int ring_begin(struct simulation *s)
                     0);
 }
 
-/* Its n buckets are summed everywhere. */
+/* Ends a ring: all workers have the sums of its n buckets. */
 int ring_end(struct simulation *s, int n)
 {
     struct ring *ring = &s->ring;

@@ -1,4 +1,4 @@
-/* The passes of the workers, and the clock. */
+/* Workers' passes, the clock, and the results of a simulation. */
 #include "simulate/simulate.h"
 
 #include "simulate/simulate_internal.h"
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define AGREEING 1e-4 /* of an iteration */
+#define AGREEING 1e-4 /* relative difference of iterations that last equally long */
 
 double layer_times_total(const struct layer_times *times)
 {
@@ -37,7 +37,7 @@ static bool has_bucket(struct simulation *s, int endpoint, int bucket)
     return progress_of(s, endpoint, bucket)->done >= s->endpoints[endpoint].iteration;
 }
 
-/* The bucket that the next forward layer waits for; -1: none. */
+/* Returns the bucket that the next forward layer waits for; -1: none. */
 static int find_awaited(struct simulation *s, int endpoint)
 {
     const struct endpoint *a = &s->endpoints[endpoint];
@@ -54,7 +54,7 @@ static int find_awaited(struct simulation *s, int endpoint)
     return -1;
 }
 
-/* The slowest of the endpoint's members. */
+/* Draws the pace of an iteration: that of the endpoint's slowest member. */
 static double draw_pace(const struct simulation *s, const struct endpoint *a)
 {
     double spread = s->options->stragglers, slowest = 0;
@@ -70,8 +70,8 @@ static double draw_pace(const struct simulation *s, const struct endpoint *a)
     return slowest * a->stretch;
 }
 
-/* Seconds of the layer's pass; forward with what its new parameters take the passes. Copies that
- * nothing overlaps come after the last layer and before the first one. */
+/* Returns the seconds of the layer's pass; forward includes compute_seconds of its new parameters.
+ * With copies_wait, copies follow the last backward and precede the first forward. */
 static double pass_seconds(const struct simulation *s, const struct endpoint *a)
 {
     const struct layer_times *work = s->options->work;
@@ -113,7 +113,7 @@ static int post_layer(struct simulation *s, int endpoint, int layer)
     return 0;
 }
 
-/* Backward of a layer is over; without overlap all gradients are posted after the last one. */
+/* Posts the gradients after a layer's backward; without overlap, all after the last backward. */
 static int post(struct simulation *s, int endpoint, int layer)
 {
     if (s->options->overlap != COST_OVERLAP_NONE)
@@ -124,8 +124,8 @@ static int post(struct simulation *s, int endpoint, int layer)
     return 0;
 }
 
-/* Where the network is waited for, one iteration is not as long as the next: as many as are played
- * in a second or so. */
+/* Returns the iterations to measure: as many as are played in about a second, because durations
+ * vary if passes wait for the network. */
 static int enough_iterations(const struct simulation *s)
 {
     enum { MESSAGES = 500 * 1000, LEAST = 2, MOST = 20 };
@@ -134,11 +134,10 @@ static int enough_iterations(const struct simulation *s)
     return count < LEAST ? LEAST : count > MOST ? MOST : (int)count;
 }
 
-/* When the last worker has ended an iteration: whether the last ones that were measured lasted as
- * long, and no more need be played. */
+/* Ends an iteration of all workers; measuring stops once iterations last equally long. */
 static void end_round(struct simulation *s)
 {
-    enum { AGREEMENTS = 2 }; /* one alone may be by chance */
+    enum { AGREEMENTS = 2 }; /* a single agreement may come by chance */
     double seconds = s->now - s->round_ended;
     bool measured = ++s->round > SIMULATE_WARM_UP + 1;
 
@@ -149,13 +148,13 @@ static void end_round(struct simulation *s)
         measured && fabs(seconds - s->round_seconds) <= AGREEING * seconds ? s->agreed + 1 : 0;
     if (s->options->iterations == 0 && s->agreed >= AGREEMENTS) {
         s->iterations = s->round - SIMULATE_WARM_UP;
-        s->ended = s->nworkers - 1; /* this one is through, too */
+        s->ended = s->nworkers - 1; /* leave_layer adds the last worker */
     }
     s->round_ended = s->now;
     s->round_seconds = seconds;
 }
 
-/* Binomial, as MPI_Iallreduce takes it for a few values: up and down. */
+/* Returns the seconds of a layer's sums up and down a binomial tree, as in MPI_Iallreduce. */
 static double sum_seconds(const struct simulation *s, const struct layer_join *join)
 {
     const struct cost_cluster *cluster = s->cluster;
@@ -175,7 +174,7 @@ static double sum_seconds(const struct simulation *s, const struct layer_join *j
 
 static int leave_layer(struct simulation *s, int endpoint);
 
-/* The last one that comes lets all go on. */
+/* Ends a layer's pass. The last worker to end a pass with sums releases all workers. */
 static int end_layer(struct simulation *s, int endpoint)
 {
     struct endpoint *a = &s->endpoints[endpoint];
@@ -214,7 +213,7 @@ static int leave_layer(struct simulation *s, int endpoint)
     if (a->iteration == SIMULATE_WARM_UP - 1) {
         if (s->iterations == 0)
             s->iterations = enough_iterations(s);
-        s->begin = s->now; /* the last one's stays */
+        s->begin = s->now; /* the slowest worker sets `begin` last */
         a->stall_seconds = a->join_seconds = 0;
     }
     a->layer = 0;
@@ -304,11 +303,11 @@ static int play(struct simulation *s)
         if (play_event(s, &event))
             return -1;
     }
-    assert(s->ended == s->nworkers); /* else somebody waits for what nobody sends */
+    assert(s->ended == s->nworkers); /* otherwise a worker waits for a message that nobody sends */
     return 0;
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
 static void fill_ranks(const struct simulation *s, struct simulate_rank *ranks)
 {
@@ -335,7 +334,7 @@ static void fill_worst(struct simulation *s, struct link_meter *worst)
     }
 }
 
-/* Nothing is stolen from the passes while they wait, so it is no addition but a bound. */
+/* Returns the least duration of an iteration; while passes wait, nothing is stolen from them. */
 static double least_seconds(const struct simulation *s, const struct endpoint *a)
 {
     double seconds = a->stretch * layer_times_total(s->options->work);
@@ -397,14 +396,14 @@ int simulate_group(const struct simulate_options *like, const struct plan_option
     int layer = 0, status;
     const struct layer_times no_passes = {
         .nlayers = 1, .forward = &nothing, .backward = &nothing, .ngroups = 1, .layer = &layer};
-    struct plan_options by = *how;
+    struct plan_options plan_how = *how;
     struct simulate_options options = *like;
     struct simulate_result result = {.seconds = 0};
     struct plan *plan;
 
-    by.comm = (struct comm){.policy = COMM_AUTO};
-    by.ways = &way;
-    if (plan_create(&by, 1, group, &plan))
+    plan_how.comm = (struct comm){.policy = COMM_AUTO};
+    plan_how.ways = &way;
+    if (plan_create(&plan_how, 1, group, &plan))
         return -1;
     options.plan = plan;
     options.work = &no_passes;

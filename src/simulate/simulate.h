@@ -1,144 +1,141 @@
-/* A discrete-event simulator of training: plays the program's own plan through the wire's own queue
- * (order, window, share of a peer, cap), message by message, on a virtual clock. So it shows ranks
- * that wait for each other, incast at a home, a full window, and gradients that become ready while
- * the link is busy. Every predicted time of communication comes from here. No MPI, no processes, no
- * threads; the same input gives the same bits.
+/* A discrete-event simulator of training. Plays a plan's messages on a virtual clock, through the
+ * wire's own send queue (order, window, share of a peer, cap). Every predicted time of
+ * communication comes from here: ranks that wait for each other, incast at a home, a full window,
+ * gradients that become ready while the link is busy. No MPI, processes or threads; the same input
+ * gives the same bits.
  *
- * What is played: each worker computes layer by layer, forward waits for parameters and backward
- * posts gradients as "overlap" says. A message leaves through its node's link, which all ranks of
- * the node share and which serves in the order of arrival, costs its sender message_seconds, comes
- * a latency later to the receiver's link, which is taken for its bytes in the order of arrival, and
- * leaves the window when its last byte has arrived. Links carry both directions at once. Ranks of
- * one node exchange at local_Bps and without latency. A rank's wire thread moves what is sent and
- * received where that is limited, adds gradients up and updates, one after another. What travels
- * may have to be copied from a device's memory first and back to it at last, either way by an
- * engine of its own. Nodes may be joined by leaf switches whose ways up are narrower than what
- * hangs on them, and workers may be unequally fast, in every iteration anew or for good, with
- * unlike shares of the batch.
+ * The model:
+ * - A worker computes layer by layer: forward waits for parameters, backward posts gradients.
+ * - A message occupies its node's link, which all ranks of the node share, for its bytes and
+ *   message_seconds. A latency later the message occupies the receiver's link. Links serve messages
+ *   in order of arrival, both directions at once. The window is free again when the last byte has
+ *   arrived.
+ * - Ranks of one node exchange at local_Bps, without latency.
+ * - A rank's wire thread does one thing at a time: moves bytes (at thread_Bps), adds up, updates.
+ * - Copies between device and host memory, if needed, have one copy engine for each direction.
+ * - Leaf switches may have uplinks slower than the links of their nodes together.
+ * - Workers may differ in speed, for good or drawn anew for each iteration, and in batch share.
  *
- * What is approximated:
- * - Switches have room for all that waits for a link.
- * - A node that adds up first is its leader.
- * - A ring's steps are a time and no messages (ring.c).
- * - What a bucket costs the processors is what the cost model says (struct cost: sum_seconds over
- *   its homes and the gradients that come there, compute_seconds before the layer's next forward).
- *   What the wire thread takes from the passes (stolen_seconds) bounds the iteration from below.
- * - Sums that passes wait for go up a tree of the workers and down again, behind what is on the
- *   links at that time. They take no time of the links, and are not counted in bytes.
- * - Of workers that are unlike, products, passes and bytes of factors alone are: wire threads are
- *   equally fast.
- * - The weight of updates is not known: of one bucket, a rank sends chunk after chunk.
- * - A home's chunks of one bucket are equally large; where an iteration would have more than some
- *   millions of messages, several of them travel as one, and so do slices of factors.
+ * Approximations:
+ * - Switches have room for all messages that wait for a link.
+ * - The leader stands for a node that adds up first.
+ * - A ring's steps are a duration, not messages (ring.c).
+ * - The cost model gives a bucket's processor time (struct cost): sum_seconds over its homes and
+ *   the gradients that arrive there, compute_seconds before the layer's next forward.
+ *   stolen_seconds only bounds the iteration from below.
+ * - A layer_join's sums go up and down a tree of workers, behind the traffic then on the links.
+ *   These sums occupy no link and count no bytes.
+ * - Unequal workers differ in compute speed and factor bytes only; wire threads are equally fast.
+ * - A rank sends a bucket chunk after chunk, because the weight of updates is unknown.
+ * - The chunks of one bucket at one home are equally large. Above some millions of messages an
+ *   iteration, several chunks or slices of factors travel as one.
  * - Rounds of factors do not wait for one another.
- * - Over most_endpoints leaders, neighbouring nodes are one block: they do the same at the same
- * time, a message between two blocks stands for those between all their ranks, and a block's link
- * is as fast as theirs together (for homes that are fewer than its nodes, as fast as those homes').
- *   A tree's messages within a block are a delay and a load of its link, not messages. */
+ * - Above most_endpoints leaders, neighbouring nodes form one block, whose ranks act at the same
+ *   time. A message between blocks stands for the messages between all their ranks. A block's link
+ *   is as fast as its nodes' links together, or as its homes' links if the homes are fewer. A
+ *   tree's messages within a block are a delay and a load on the block's link. */
 #ifndef POSEIDON_SIMULATE_SIMULATE_H
 #define POSEIDON_SIMULATE_SIMULATE_H
 
 #include "plan/cost.h"
 #include "wire/link_meter.h"
 
-#define SIMULATE_ENDPOINTS 128 /* usual most_endpoints: more take longer than they teach */
+#define SIMULATE_ENDPOINTS 128 /* usual most_endpoints; more take longer and teach little */
 
-/* Sums of a few values over all workers, which a pass of a layer waits for: BatchNorm's. */
+/* Sums of a few values over all workers that a layer's pass waits for (BatchNorm). */
 struct layer_join {
     int sums;
-    double bytes; /* of all of them */
+    double bytes; /* bytes of all sums together */
 };
 
-/* The computation of one iteration on one rank, and which layer of it each group hangs on. */
+/* The computation of one iteration on one rank, and the layer that each group belongs to. */
 struct layer_times {
     int nlayers;
     double *forward, *backward; /* seconds per layer */
-    struct layer_join *join;    /* per layer's forward, then per layer's backward from the last
-                                   layer down; NULL: no pass joins those of other workers */
+    struct layer_join *join;    /* forward passes by layer, then backward passes from the last layer
+                                   down; NULL: no pass waits for sums */
     int ngroups;
-    int *layer; /* per group: the lowest layer that reads it. Its backward makes the gradient
-                   final, its next forward waits for the parameters */
+    int *layer; /* per group: the lowest layer that reads it; backward of that layer makes the
+                   gradient final, its next forward waits for the parameters */
 };
 
 double layer_times_total(const struct layer_times *times);
 
-/* In what another system differs from training, beside its plan; zero: it does not. */
+/* Differences between another system and training, beside the plan; zero: none. */
 struct simulate_manner {
-    bool fifo;        /* as struct queue_options, and no window */
-    bool copies_wait; /* between host and device: all before the first send, all after the last
-                         answer, while the device does nothing else */
+    bool fifo;        /* no order by urgency and no window (struct queue_options.fifo) */
+    bool copies_wait; /* copies between host and device overlap nothing: gradients before the first
+                         send, parameters after the last answer */
     bool syncs_alone; /* a single worker copies and updates through its server, too */
-    bool sums_late;   /* a home adds up when all gradients are there, and nobody gets parameters
-                         before all of them are updated */
-    /* calls_Bps > 0, instead of a wire thread that does everything: a message takes its receiver
-     * call_seconds and its bytes at calls_Bps, half that rate where it has half_rate_bytes, and its
-     * sender its bytes at called_Bps; a server and a worker have threads of their own for either */
+    bool sums_late;   /* a home adds up when all gradients are there; no answer leaves before all
+                         parameters are updated */
+    /* If calls_Bps > 0, remote calls replace the wire thread. A message costs its receiver
+     * call_seconds and its bytes at calls_Bps (half that rate at half_rate_bytes), its sender its
+     * bytes at called_Bps. Server and worker each have one thread for receiving and one for
+     * sending. */
     double call_seconds, calls_Bps, half_rate_bytes, called_Bps;
-    bool ring; /* one ring allreduce after the other, instead of the plan's messages: of what
-                  is ready when a cycle ends, up to a size */
+    bool ring; /* ring allreduces one after another, not the plan's messages; each takes what is
+                  ready at a cycle's end, up to fusion_bytes */
     size_t fusion_bytes;
     double cycle_seconds;
 };
 
-/* When bytes leave, for who wants to see bursts: an earlier run of the same options says when the
- * measured iterations begin and how long one is; they are laid over one another. */
+/* Records when bytes leave, to show bursts. An earlier run of the same options gives begin and
+ * seconds (of simulate_result). The measured iterations are laid over one another. */
 struct simulate_watch {
-    double begin, seconds; /* simulate_result's */
-    int intervals;         /* that an iteration is cut into */
-    double *bytes;         /* per interval, of all links and all measured iterations; the caller's,
-                              added to */
-    struct link_meter *worst; /* the caller's: is given the greatest results of all leaders, over
-                                 the measured iterations; stays as it is where a ring is played,
-                                 which is no messages */
+    double begin, seconds; /* seconds: one iteration */
+    int intervals;         /* number of intervals of an iteration */
+    double *bytes;         /* bytes of all links in each interval, over all measured iterations; the
+                              caller's, added to */
+    struct link_meter *worst; /* the caller's; takes the greatest figures of any leader in the
+                                 measured iterations; unchanged if manner.ring */
 };
 
-/* A worker beside the one whose passes and rates work and cluster are. */
+/* A worker compared with the reference worker, which `work` and `cluster` describe. */
 struct simulate_pace {
-    double speed; /* how many times as fast it computes; above 0 */
-    double share; /* how many times the samples its passes have; above 0 */
+    double speed; /* compute speed over the reference worker's; above 0 */
+    double share; /* samples per pass over the reference worker's; above 0 */
 };
 
 struct simulate_options {
     const struct cost_cluster *cluster;
     const struct layer_times *work;
-    const struct plan *plan; /* of the work's groups; its window is that of one not dilated */
+    const struct plan *plan; /* plan of the groups of `work`; sizes.window is given undilated */
     enum cost_overlap overlap;
-    const struct simulate_pace *paces; /* of each worker, by world rank; NULL: all are alike */
-    int ranks_per_node;      /* world ranks that share a link, in their order; at least 1 */
-    bool fifo;               /* as struct queue_options */
-    double bytes_per_second; /* as struct queue_options: most that a rank sends; 0: no limit */
-    int most_endpoints;      /* more leaders are folded into blocks; 0: SIMULATE_ENDPOINTS */
-    int iterations;          /* that are measured, after two that are not; 0: until three in a row
-                                last as long to 1e-4, or 2 to 20, as many as are played in a second
-                                or so */
+    const struct simulate_pace *paces; /* per worker, by world rank; NULL: all workers are equal */
+    int ranks_per_node;                /* consecutive world ranks that share a link; at least 1 */
+    bool fifo;                         /* see struct queue_options */
+    double bytes_per_second;           /* most that a rank sends; 0: no limit */
+    int most_endpoints; /* with more leaders nodes are folded into blocks; 0: SIMULATE_ENDPOINTS */
+    int iterations;     /* measured iterations, after two of warm-up; 0: 2 to 20, about a second
+                           of playing, or fewer if three in a row last equally long to 1e-4 */
     struct simulate_manner manner;
-    int leaf_nodes;          /* nodes on one leaf switch; 0: all are on one switch */
-    double oversubscription; /* the links of a leaf's nodes over its link up; at least 1 */
-    double stragglers; /* every worker's passes take exp(stragglers z - stragglers^2 / 2) times as
-                          long, z normal, drawn for each iteration: mean 1 */
-    uint64_t seed;     /* of these draws */
-    const struct simulate_watch *watch; /* or NULL */
+    int leaf_nodes;          /* nodes on one leaf switch; 0: one switch joins all nodes */
+    double oversubscription; /* bandwidth of a leaf's nodes over its uplink's; at least 1 */
+    double stragglers; /* a worker's passes take exp(stragglers z - stragglers^2 / 2) times as long,
+                          z normal, drawn for each iteration: mean 1 */
+    uint64_t seed;     /* seed of the straggler draws */
+    const struct simulate_watch *watch; /* may be NULL */
 };
 
-/* Seconds of one iteration, passes alone, of the slowest of the workers. */
+/* Returns the seconds of one iteration's passes on the slowest worker, without communication. */
 double simulate_passes(const struct simulate_options *options, int nworkers);
 
-/* One leader; of a block, the mean of its leaders. */
+/* Figures of one leader; in a block, the mean over its leaders. */
 struct simulate_rank {
     double sent, received; /* bytes per iteration */
-    double stall_seconds;  /* per iteration: its passes wait for parameters */
-    double ended;          /* when its last backward ended */
+    double stall_seconds;  /* seconds per iteration that passes wait for parameters */
+    double ended;          /* time when the last backward ended */
 };
 
 struct simulate_result {
-    double begin;            /* of the measured iterations, on the virtual clock */
-    int iterations;          /* that were measured */
-    double seconds;          /* of an iteration, until the slowest worker is through */
-    double stall_share;      /* of that, mean over the workers */
-    double join_share;       /* likewise: passes wait for the same layer of all others, and for its
-                                sums */
+    double begin;            /* start of the measured iterations on the virtual clock */
+    int iterations;          /* number of measured iterations */
+    double seconds;          /* duration of an iteration, until the slowest worker ends it */
+    double stall_share;      /* mean fraction of `seconds` that workers wait for parameters */
+    double join_share;       /* mean fraction of `seconds` that workers wait in a layer_join */
     uint64_t sent, received; /* bytes of all ranks in one iteration */
-    int members;             /* leaders of the largest block; 1: every one is played by itself */
+    int members;             /* number of leaders in the largest block; 1: no blocks */
 };
 
 /* Plays one simulation. ranks: plan->nleaders places, or NULL. Fails without memory. Not
@@ -146,13 +143,13 @@ struct simulate_result {
 int simulate_run(const struct simulate_options *options, struct simulate_result *out,
                  struct simulate_rank *ranks);
 
-/* How long the group takes by itself in that way, from its gradient to its new parameters: an
- * iteration of passes that take no time. like: its plan, work, overlap and stragglers are not read;
- * how: nor comm, ways and merging. Fails as simulate_run and plan_create do. */
+/* Computes the seconds from the group's gradient to its new parameters, if the group travels alone
+ * in the given way and passes take no time. Ignores plan, work, overlap and stragglers of `like`,
+ * and comm, ways and merging of `how`. Fails as simulate_run and plan_create do. */
 int simulate_group(const struct simulate_options *like, const struct plan_options *how,
                    const struct group *group, struct way way, double *seconds);
 
-/* Fills the seconds of a cost_table. */
+/* Fills the seconds of a cost_table by simulate_group. */
 int simulate_table(const struct simulate_options *like, const struct plan_options *how,
                    const struct ways *ways, int ngroups, const struct group *groups,
                    struct cost *table);

@@ -1,5 +1,5 @@
-/* What the files of the simulator share. An endpoint is one leader of the plan, or a block of
- * neighbouring ones that do the same at the same time. */
+/* Data and functions that the simulator's files share. An endpoint is one leader of the plan, or a
+ * block of neighbouring leaders that act at the same time. */
 #ifndef POSEIDON_SIMULATE_SIMULATE_INTERNAL_H
 #define POSEIDON_SIMULATE_SIMULATE_INTERNAL_H
 
@@ -7,35 +7,34 @@
 #include "util/owner.h"
 #include "wire/queue.h"
 
-/* Iterations that are not measured: the first worker to be served starts the next iteration before
- * the last one, which spreads its messages out from then on. */
+/* Iterations before the measured ones. In these the worker served first gets ahead of the worker
+ * served last, which spreads messages out from then on. */
 enum { SIMULATE_WARM_UP = 2 };
 
 /* ---- events ---- */
 
 enum event_kind {
     EVENT_LAYER,   /* endpoint: a layer's pass is over */
-    EVENT_JOINED,  /* endpoint: that layer has the sums of all */
-    EVENT_COPIED,  /* endpoint, bucket: its gradient is in the host's memory */
-    EVENT_BACK,    /* endpoint, bucket: its parameters are in the device's memory */
-    EVENT_GATHER,  /* endpoint, bucket: its node's gradients are added up */
-    EVENT_WORK,    /* endpoint, bucket: what its wire thread has to do for it alone is done */
+    EVENT_JOINED,  /* endpoint: the sums that the layer's pass waits for are there */
+    EVENT_COPIED,  /* endpoint, bucket: the gradient is in host memory */
+    EVENT_BACK,    /* endpoint, bucket: the parameters are in device memory */
+    EVENT_GATHER,  /* endpoint, bucket: the node's gradients are added up */
+    EVENT_WORK,    /* endpoint, bucket: the wire thread has done the work that needs no message */
     EVENT_HEAD,    /* message: its first byte is at the receiver's link */
     EVENT_DELIVER, /* message: its last byte has arrived */
-    EVENT_SUM,     /* endpoint, transfer, slice: all that is added up there has been */
-    EVENT_WAKE,    /* endpoint: the cap lets it send again */
+    EVENT_SUM,     /* endpoint, transfer, slice: the sum is complete */
+    EVENT_WAKE,    /* endpoint: bytes_per_second allows another send */
     EVENT_RING,    /* a ring begins */
-    EVENT_RING_END /* index: how many buckets it summed */
+    EVENT_RING_END /* index: number of buckets that the ring summed */
 };
 
 struct message;
 
-enum { EVENT_KINDS = 16 }; /* at most */
+enum { EVENT_KINDS = 16 }; /* upper bound of the number of event kinds */
 
 struct event {
     double time;
-    uint64_t
-        order; /* its kind and EVENT_KINDS times its number: of equal times the earlier first */
+    uint64_t order; /* kind + EVENT_KINDS x sequence number; decides between equal times */
     union {
         struct message *message;
         struct {
@@ -44,7 +43,7 @@ struct event {
     };
 };
 
-/* A binary heap. */
+/* A binary heap, the earliest event first. */
 struct events {
     struct event *heap;
     size_t count;
@@ -56,133 +55,133 @@ bool events_take(struct events *events, struct event *out); /* false: the heap i
 
 /* ---- the cluster ---- */
 
-struct link { /* of a node, or of a block's nodes together */
+struct link { /* link of a node, or links of a block's nodes together */
     double rate;
-    double out_free, in_free; /* when each direction has served all that waits */
+    double out_free, in_free; /* time when each direction has served all waiting messages */
 };
 
-/* A leaf switch's, up to the others and down from them. */
+/* Link of a leaf switch, up to the other leaves and down from them. */
 struct leaf {
     double rate, up_free, down_free;
 };
 
 struct endpoint {
     int first, members; /* leaders [first, first + members) */
-    int hosts;          /* nodes that they make up, at least 1 */
+    int hosts;          /* number of nodes that the leaders run on, at least 1 */
     int link, leaf;
     bool worker;
     struct queue queue;
-    struct link_meter meter;         /* of the queue, where it is watched */
-    bool wakes;                      /* an EVENT_WAKE is on its way */
-    double thread_free, memory_free; /* wire thread; the way to ranks of its own node */
-    double call_free[2][2]; /* manner.calls_Bps: of gradients and answers, called and calling */
+    struct link_meter meter;         /* meter of the queue, if options->watch */
+    bool wakes;                      /* an EVENT_WAKE is scheduled */
+    double thread_free, memory_free; /* times when the wire thread and local copies end */
+    double call_free[2][2]; /* manner.calls_Bps: when call threads are free, [back][receives] */
     double copy_out_free, copy_in_free;
-    /* of the slowest worker behind it: seconds over those of the cluster's rank, for the same
-       products, for its own passes, and for its passes of this iteration, with what is drawn */
+    /* Seconds of the slowest worker over the reference worker's: slowness for equal work, stretch
+     * for its own passes, pace for its passes of this iteration (with stragglers). */
     double slowness, stretch, pace;
-    /* the passes of a worker */
-    int iteration, layer; /* layer counts up to nlayers forward, then to 2 nlayers backward */
-    int awaited;          /* the bucket whose parameters it waits for; -1: none */
+    /* progress of a worker's passes */
+    int iteration, layer; /* layer: forward passes below nlayers, backward passes above */
+    int awaited;          /* bucket whose parameters the worker waits for; -1: none */
     double waits_since, stall_seconds, join_seconds, ended;
-    uint64_t sent, received; /* in the first iteration */
+    uint64_t sent, received; /* bytes in the first iteration */
 };
 
-/* What an endpoint knows of a bucket: how much of an iteration has come. Two counters, since one
- * that is ahead may send of the next iteration before this one has all. */
+/* An endpoint's progress with a bucket: arrivals of an iteration. The two counters take turns by
+ * iteration, since an endpoint that is ahead may send for the next one early. */
 struct progress {
     int came[2];
-    int done; /* iterations whose parameters are there */
+    int done; /* number of iterations whose parameters have arrived */
 };
 
-/* A bucket's chunks whose homes belong to one endpoint; travels in `slices` of a chunk of each. */
+/* Chunks of a bucket at one endpoint's homes. A slice has one or several chunks of each home. */
 struct transfer {
-    int bucket, home; /* an endpoint */
+    int bucket, home; /* home: an endpoint */
     int homes, chunks, slices;
-    uint64_t gradient_bytes, back_bytes; /* of one rank's gradient; of one answer */
-    double work_seconds;                 /* of the wire threads of its homes, one after the other */
-    int first_came;                      /* in simulation.came */
-    double out_free, in_free;            /* as a link's, where its homes are a part of a block */
+    uint64_t gradient_bytes, back_bytes; /* bytes of one rank's gradient; bytes of one answer */
+    double work_seconds;                 /* seconds of its homes' wire threads, summed */
+    int first_came;                      /* first counter of the transfer in simulation.came */
+    double out_free, in_free;            /* when links are free, for homes on part of a block */
 };
 
-/* A slice of a transfer, where its first chunk stands among the bucket's. */
+/* A slice of a transfer, at the place of its first chunk among the bucket's chunks. */
 struct order_entry {
     int transfer, slice;
 };
 
-/* Which slice of what. */
+/* Identifies a slice of an iteration. */
 struct part {
     int bucket, transfer, slice, iteration;
 };
 
-/* What is sent. */
+/* A message to be sent. */
 struct message_spec {
     int from, to;
     struct part part;
-    int narrow; /* ranks at the end where fewer are: they alone send, or receive */
+    int narrow; /* ranks that send, or receive, at the end with fewer of them */
     bool back;
     uint64_t bytes;
-    double count; /* messages that it stands for */
+    double count; /* number of real messages that it stands for */
 };
 
 struct message {
-    struct queue_entry entry; /* first: the queue hands out this */
+    struct queue_entry entry; /* first: the queue hands out a pointer to the entry */
     struct message_spec spec;
-    double last; /* when its last byte has left */
+    double last; /* time when the last byte has left */
 };
 
 struct ring {
-    int *posted; /* per bucket: by how many workers */
-    int *queue;  /* buckets that all have posted, in that order */
+    int *posted; /* per bucket: number of workers that posted it */
+    int *queue;  /* buckets that all workers have posted, in that order */
     int nqueue, iteration;
     bool busy;
 };
 
 struct played_bucket {
-    double gather;              /* seconds: a node adds up first */
-    double bytes_out, bytes_in; /* of a worker, to its host and back to its device */
-    int layer, next; /* on which it hangs, -1: it does not train; the bucket before it there, -1:
-                        none */
-    int needs;       /* what must come to a worker until its parameters are there */
-    int slices;      /* that a worker's factors go to all in; 0: they do not */
-    int transfer_first, order_first; /* its own end where the next bucket's begin */
+    double gather;              /* seconds of adding up on the node */
+    double bytes_out, bytes_in; /* a worker's copies, to its host and back to its device */
+    int layer, next; /* layer that waits for the bucket, -1: does not train; previous bucket of that
+                        layer, -1: none */
+    int needs;       /* number of arrivals that complete a worker's parameters */
+    int slices;      /* slices of a worker's factors that go to all; 0: no factors do */
+    int transfer_first, order_first; /* first transfer and order entry, up to the next bucket's */
 };
 
 struct simulation {
-    struct owner owner; /* of its memory, but for the events' */
+    struct owner owner; /* owner of all memory but that of `events` */
     const struct simulate_options *options;
     const struct plan *plan;
     const struct cost_cluster *cluster;
-    struct cost *costs;            /* per bucket */
-    struct played_bucket *buckets; /* one more than there are */
-    int *layer_first; /* per layer: a bucket that hangs on it, the last one in forward order */
-    int nendpoints, nworkers; /* workers first */
+    struct cost *costs;            /* costs of each bucket */
+    struct played_bucket *buckets; /* one per bucket, and one more to end the ranges of the last */
+    int *layer_first;              /* per layer: its last bucket in forward order, head of `next` */
+    int nendpoints, nworkers;      /* workers come before servers */
     struct endpoint *endpoints;
     struct link *links;
     struct leaf *leaves;
     struct ring ring;
-    double all_out, all_in;    /* bytes_out and bytes_in of all buckets */
-    struct progress *progress; /* per endpoint and bucket */
+    double all_out, all_in;    /* sums of all bytes_out and all bytes_in */
+    struct progress *progress; /* progress of each endpoint with each bucket */
     int ntransfers;
     struct transfer *transfers;
-    struct order_entry *order; /* of each bucket in the order of its chunks */
-    int *came;         /* per slice of a transfer, along trees per endpoint of each: two counters */
-    int nsums, summed; /* sums_late: slices that an iteration adds up; that this one has */
+    struct order_entry *order; /* slices of all buckets, one bucket after another */
+    int *came;         /* two counters of arrivals a slice (in trees a slice and endpoint) */
+    int nsums, summed; /* sums_late: slices to add up in an iteration; slices added up so far */
     struct events events;
-    struct queue_entry *free; /* messages that nobody sends */
+    struct queue_entry *free; /* messages free for reuse */
     double now;
-    int iterations, ended; /* that are measured, 0: not known yet; workers that are through */
-    int round, through;    /* the iteration that not all workers have ended; how many have */
-    int joined;            /* workers that wait for the others' layer */
-    int agreed;            /* iterations in a row that lasted as long as the one before */
-    double round_ended, round_seconds; /* of the last one that all have ended */
-    double begin;                      /* of what is measured */
+    int iterations, ended; /* measured iterations, 0: not known yet; workers that have ended */
+    int round, through;    /* oldest iteration not ended by all workers; workers that ended it */
+    int joined;            /* workers that wait in a layer_join */
+    int agreed;            /* consecutive iterations that lasted as long as the one before */
+    double round_ended, round_seconds; /* end and duration of the last finished iteration */
+    double begin;                      /* start of the measured iterations */
     uint64_t messages;
 };
 
-/* Allocates n elements, all zero, for the array, until the simulation ends; -1 with a message. */
+/* Allocates a zeroed array of n elements for the simulation's lifetime; -1 with a message. */
 #define ROOM(s, array, n) OWN(&(s)->owner, array, n, "the simulation")
 
-/* Endpoints, links, transfers and all arrays (blocks.c). */
+/* Makes endpoints, links, transfers and all arrays (blocks.c). */
 int blocks_open(struct simulation *s);
 
 static inline struct progress *progress_of(struct simulation *s, int endpoint, int bucket)
@@ -190,8 +189,8 @@ static inline struct progress *progress_of(struct simulation *s, int endpoint, i
     return &s->progress[(size_t)endpoint * (size_t)s->plan->nbuckets + (size_t)bucket];
 }
 
-/* What serves one after the other is free at `free`: from `start` at the earliest it is busy for
- * `seconds`. Returns when it has done so. */
+/* Occupies a resource that serves one request at a time: for `seconds`, from `start` or *free,
+ * whichever is later. Sets *free to the end, and returns the end. */
 static inline double busy(double *free, double start, double seconds)
 {
     *free = (*free > start ? *free : start) + seconds;
@@ -216,7 +215,7 @@ int network_pump(struct simulation *s, int endpoint);
 
 /* ---- the schemes' messages (traffic.c) ---- */
 
-/* The endpoint's gradient of the bucket is final. */
+/* Posts the endpoint's final gradient of the bucket. */
 int traffic_post(struct simulation *s, int endpoint, int bucket, int iteration);
 int traffic_copied(struct simulation *s, int endpoint, int bucket, int iteration);
 int traffic_gathered(struct simulation *s, int endpoint, int bucket, int iteration);
@@ -225,7 +224,7 @@ int traffic_arrived(struct simulation *s, const struct message_spec *spec);
 
 /* ---- the passes (simulate.c) ---- */
 
-/* Another part of what a worker waits for has arrived. */
+/* Counts an arrival for the worker's parameters of the bucket. */
 int passes_arrived(struct simulation *s, int endpoint, int bucket, int iteration);
 
 /* ---- rings (ring.c) ---- */

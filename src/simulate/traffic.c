@@ -1,5 +1,5 @@
-/* Who sends what to whom, out of the plan and what a scheme's table says of itself: gradients or
- * factors to the homes of chunks and answers back, directly or along trees, or factors to all. */
+/* Decides who sends what to whom, from the plan and the scheme's table: gradients or factors to the
+ * homes of chunks and answers back, directly or along trees, or factors to all workers. */
 #include "plan/tree.h"
 #include "simulate/simulate_internal.h"
 #include "plan/for_schemes.h"
@@ -9,7 +9,7 @@ static bool to_all(const struct bucket *bucket)
     return bucket->scheme && bucket->scheme->home == HOME_NOBODY;
 }
 
-/* Factors come to a home whole, and only of all of them it makes the sum. */
+/* Returns the number of slices sent to a home, which needs all factors whole to sum. */
 static int parts_up(const struct bucket *bucket, const struct transfer *transfer)
 {
     return bucket->scheme->factors ? 1 : transfer->slices;
@@ -43,9 +43,9 @@ static uint64_t factor_bytes(const struct simulation *s, const struct endpoint *
     return bytes;
 }
 
-/* ---- to homes ---- */
+/* ---- gradients to homes, and answers ---- */
 
-/* How many sums the endpoint adds up in the tree: its own gradient and its children's. */
+/* Returns the number of sums that the endpoint adds up: its own and its children's. */
 static int tree_sums(const struct simulation *s, const struct transfer *transfer, int endpoint)
 {
     int children[TREE_MOST_CHILDREN];
@@ -53,8 +53,8 @@ static int tree_sums(const struct simulation *s, const struct transfer *transfer
     return 1 + tree_children(s->nworkers, transfer->home, endpoint, children);
 }
 
-/* Through a block's part of a tree, up before its sum leaves; at the root also down, once for all
- * blocks. */
+/* Returns the seconds of a tree's steps inside a block: up before its sum leaves, and at the root
+ * also down, once for all blocks. */
 static double inner_seconds(const struct simulation *s, const struct transfer *transfer,
                             int endpoint)
 {
@@ -71,7 +71,7 @@ static double inner_seconds(const struct simulation *s, const struct transfer *t
     return hop * tree_steps(s->endpoints[endpoint].members);
 }
 
-/* A gradient, or the sum of a part of a tree, has come to where it is added up. */
+/* Takes a gradient, or the sum of a subtree, at the endpoint that adds it up. */
 static int give(struct simulation *s, int endpoint, struct part part)
 {
     const struct transfer *u = &s->transfers[part.transfer];
@@ -89,10 +89,10 @@ static int give(struct simulation *s, int endpoint, struct part part)
     *came = 0;
     if (at_once)
         occupy_thread(s, endpoint, seconds / a->members);
-    /* what came last takes longer where its homes are fewer than the endpoint's threads */
+    /* the last arrival takes longer if its homes are fewer than the endpoint's threads */
     later =
         b->log_steps ? inner_seconds(s, u, endpoint) : seconds / u->homes - seconds / a->members;
-    if (b->rank > 0) /* one message here is two, the second of which follows the first's answer */
+    if (b->rank > 0) /* low rank: one message here is two with an answer between */
         later += 2 * s->cluster->latency_seconds;
     return events_put(&s->events, (struct event){.time = a->thread_free + later,
                                                  .order = EVENT_SUM,
@@ -107,27 +107,28 @@ static int send_gradient(struct simulation *s, int endpoint, struct part part)
     const struct transfer *u = &s->transfers[part.transfer];
     const struct bucket *b = &s->plan->buckets[part.bucket];
     const struct endpoint *a = &s->endpoints[endpoint];
-    bool mine = endpoint == u->home;
-    uint64_t one = cut(u->gradient_bytes, part.slice, u->slices), all = one * (uint64_t)a->members;
+    bool at_home = endpoint == u->home;
+    uint64_t slice_bytes = cut(u->gradient_bytes, part.slice, u->slices),
+             bytes = slice_bytes * (uint64_t)a->members;
     double count = (double)u->chunks / u->slices * a->members;
 
-    if (b->scheme->factors) { /* one owner */
-        all = factor_bytes(s, a, part.bucket);
-        one = plan_factor_bytes(s->plan, part.bucket, a->first);
+    if (b->scheme->factors) { /* factors go to one owner */
+        bytes = factor_bytes(s, a, part.bucket);
+        slice_bytes = plan_factor_bytes(s->plan, part.bucket, a->first);
         count = a->members;
     }
-    if (mine && a->members == 1)
+    if (at_home && a->members == 1)
         return give(s, endpoint, part);
     return network_send(s, &(struct message_spec){.from = endpoint,
                                                   .to = u->home,
                                                   .part = part,
-                                                  .bytes = all - (mine ? one : 0),
+                                                  .bytes = bytes - (at_home ? slice_bytes : 0),
                                                   .count = count,
                                                   .narrow = u->homes});
 }
 
-/* Chunk after chunk from where training begins, too; where several travel as one, from there
- * about. */
+/* Sends chunk after chunk, from where training begins (plan_first_sent), or near it if several
+ * chunks travel as one. */
 static int send_gradients(struct simulation *s, int endpoint, int bucket, int iteration)
 {
     const struct bucket *b = &s->plan->buckets[bucket];
@@ -176,7 +177,7 @@ static int send_answers(struct simulation *s, int endpoint, struct part part)
     return 0;
 }
 
-/* All is updated: everything is read, what forward needs first at first. */
+/* Answers everything after the last update, in the order that forward needs. */
 static int send_all_answers(struct simulation *s, int iteration)
 {
     s->summed = 0;
@@ -190,7 +191,7 @@ static int send_all_answers(struct simulation *s, int iteration)
 
 /* ---- along trees, whose ranks are the endpoints ---- */
 
-/* What the ranks of a block send each other: between its nodes it takes their links. */
+/* Loads a block's link with the messages that its ranks send each other between nodes. */
 static void carry_inside(struct simulation *s, struct endpoint *a, uint64_t bytes, int iteration)
 {
     struct link *link = &s->links[a->link];
@@ -208,7 +209,7 @@ static int send_along(struct simulation *s, int endpoint, int to, struct part pa
 {
     const struct transfer *u = &s->transfers[part.transfer];
     uint64_t bytes = cut(back ? u->back_bytes : u->gradient_bytes, part.slice, u->slices);
-    /* the block at the lower end of the edge hands it on inside: it is counted with the edge */
+    /* the block at the lower end passes the message on inside, counted with the edge */
     int inner = back ? to : endpoint;
     struct endpoint *below = &s->endpoints[inner];
     double count = (double)u->chunks / u->slices;
@@ -249,7 +250,7 @@ static int go_up_or_answer(struct simulation *s, int endpoint, struct part part)
     return answer_children(s, endpoint, part);
 }
 
-/* ---- to all ---- */
+/* ---- factors to all workers ---- */
 
 static int send_slice(struct simulation *s, int endpoint, int bucket, int slice, int iteration)
 {
@@ -263,7 +264,7 @@ static int send_slice(struct simulation *s, int endpoint, int bucket, int slice,
         int to = (endpoint + i) % s->nworkers;
         const struct endpoint *peer = &s->endpoints[to];
         uint64_t times = (uint64_t)peer->members - (to == endpoint ? 1 : 0);
-        if (times == 0) { /* its own */
+        if (times == 0) { /* no other rank at this endpoint */
             if (passes_arrived(s, endpoint, bucket, iteration))
                 return -1;
             continue;
@@ -288,7 +289,7 @@ static int send_to_all(struct simulation *s, int endpoint, int bucket, int itera
     return 0;
 }
 
-/* What no message decides: an update, of who is alone. */
+/* Schedules work that waits for no message, such as the update of a worker without scheme. */
 static int work_alone(struct simulation *s, int endpoint, int bucket, int iteration)
 {
     occupy_thread(s, endpoint, s->costs[bucket].sum_seconds - s->buckets[bucket].gather);
