@@ -1,5 +1,5 @@
-/* What a model says of the data that it was trained on, and what nets make of that: names of
- * classes, and what images go through. */
+/* Writes class names and image preparation of the training data into a model's owner, and finds
+ * them in the models given to --weights. */
 #include "snapshot/snapshot_internal.h"
 
 #include "net/net.h"
