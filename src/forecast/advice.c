@@ -1,5 +1,5 @@
-/* What a forecast comes to: which network would be enough, and whether spare nodes as servers help.
- * Each question is the last number of nodes once more with another link or more nodes. */
+/* Finds which network would be enough, and whether spare nodes help as servers. Each question
+ * simulates the last number of nodes again, with another link or more nodes. */
 #include "forecast/forecast.h"
 
 #include "util/error.h"
@@ -8,11 +8,11 @@
 #include <math.h>
 #include <stdio.h>
 
-#define ENOUGH       0.95 /* of the workers' capacity */
-#define WORTH_A_NODE 1.05 /* times as fast, or servers are not worth their nodes */
-#define CLOSE        1.02 /* links that differ by less are not told apart */
+#define ENOUGH       0.95 /* fraction of the workers' capacity */
+#define WORTH_A_NODE 1.05 /* factor in speed below which servers are not worth their nodes */
+#define CLOSE        1.02 /* factor below which two links count as equal */
 
-static const double SLOWEST = 1e6, FASTEST = 1e12; /* links that are tried, bytes per second */
+static const double SLOWEST = 1e6, FASTEST = 1e12; /* range of links to try, bytes per second */
 
 static const struct forecast_point *last_point(const struct forecast *f)
 {
@@ -21,14 +21,14 @@ static const struct forecast_point *last_point(const struct forecast *f)
 
 static int speedup_at(const struct forecast *f, double link_Bps, double *out)
 {
-    struct forecast other = *f; /* lives shorter than what it borrows */
+    struct forecast other = *f; /* outlived by *f, from which it borrows */
 
     other.cluster.link_Bps = link_Bps;
     return forecast_try(&other, last_point(f)->nodes, f->options->exchange.servers, true, out);
 }
 
-/* The slowest link on which all workers but a twentieth are worth their while. From this one in
- * steps of two, to have it between two of them, then halving what is between. */
+/* Finds the slowest link on which workers reach ENOUGH of their capacity: doubles or halves the
+ * rate to find an interval, then halves the interval. */
 static int find_enough(const struct forecast *f, struct forecast_advice *out)
 {
     double wanted = ENOUGH * last_point(f)->capacity, speedup = last_point(f)->speedup;
@@ -57,7 +57,7 @@ static int find_enough(const struct forecast *f, struct forecast_advice *out)
     return 0;
 }
 
-/* A quarter as many more nodes as servers, half as many, as many: the first that is worth it. */
+/* Tries a quarter as many server nodes, half as many, as many, and takes the first worth it. */
 static int find_servers(const struct forecast *f, struct forecast_advice *out)
 {
     const struct forecast_point *point = last_point(f);

@@ -1,11 +1,11 @@
-/* Why a layer goes as it goes, in words. */
+/* Explains in words why a layer goes its way. */
 #include "forecast/forecast.h"
 
 #include "util/units.h"
 
 #include <stdio.h>
 
-/* Of what auto may choose, the cheapest that is not the chosen one. False: there is none. */
+/* Finds the cheapest of auto's candidates besides the chosen way; false: there is none. */
 static bool find_runner_up(const struct forecast *f, const struct forecast_point *point, int g,
                            struct way *out)
 {
