@@ -1,5 +1,5 @@
-/* The LMDB sink, through liblmdb: keys come in their order, so pages are filled one after another.
- * Transactions are short, and between them the map is enlarged long before it is full. */
+/* The LMDB sink, through liblmdb. Keys come in order, so pages fill one after another. Transactions
+ * are short, and between them the map grows long before it is full. */
 #include "convert/sink.h"
 
 #include "util/error.h"
@@ -63,7 +63,7 @@ struct lmdb_sink {
     size_t map, pending, records; /* bytes of the map; bytes and records in the transaction */
     size_t total;                 /* bytes put so far */
     struct strbuf value;
-    bool made; /* the temporary folder is ours */
+    bool made; /* this sink made the temporary folder */
 };
 
 static void folder_remove(const char *path)
@@ -76,8 +76,8 @@ static void folder_remove(const char *path)
     rmdir(path);
 }
 
-/* liblmdb calls a write that fell short an input/output error or a full disk: writing on says why
- * it did. */
+/* Returns the reason of a write that fell short, which liblmdb calls EIO or ENOSPC: writes on and
+ * takes the error. */
 static int find_reason(const struct lmdb_sink *self, int code)
 {
     static const char zeros[1 << 16];
@@ -190,7 +190,7 @@ static int classes_write(const struct lmdb_sink *self)
     return status;
 }
 
-/* The new folder in the place of the old one, which had been looked at. */
+/* Puts the new folder in the place of the old folder, which the caller has checked. */
 static int folder_commit(const char *temp, const char *path)
 {
     struct strbuf name = {0};
@@ -227,7 +227,7 @@ static int lmdb_commit(struct sink *sink)
     self->env = NULL;
     if (status || classes_write(self) || folder_commit(sink->temp, sink->path))
         return -1;
-    self->made = false; /* what there is has its name */
+    self->made = false; /* the folder has its final name */
     return 0;
 }
 
@@ -241,7 +241,7 @@ static int env_open(struct lmdb_sink *self)
 {
     int code;
 
-    if (sink_is_lmdb_folder(self->sink.temp)) /* what a killed run left */
+    if (sink_is_lmdb_folder(self->sink.temp)) /* left by a killed run */
         folder_remove(self->sink.temp);
     if (mkdir(self->sink.temp, 0777) != 0)
         return error_set("%s: cannot be made: %s", self->sink.temp, strerror(errno));
@@ -249,8 +249,8 @@ static int env_open(struct lmdb_sink *self)
     code = mdb_env_create(&self->env);
     if (code == 0)
         code = mdb_env_set_mapsize(self->env, self->map);
-    /* Nobody else knows the file yet, and it is forced to the disk at its end. The lock file would
-     * be mapped, and writing to it on a full disk is a SIGBUS. */
+    /* MDB_NOSYNC: nobody else knows the file yet, and commit forces it to disk. MDB_NOLOCK: the
+     * lock file would be mapped, and writing to it on a full disk is a SIGBUS. */
     if (code == 0)
         code = mdb_env_open(self->env, self->sink.temp, MDB_NOSYNC | MDB_NOLOCK, 0666);
     return code ? lmdb_failed(self, code) : 0;
