@@ -227,7 +227,7 @@ static int lmdb_commit(struct sink *sink)
     self->env = NULL;
     if (status || classes_write(self) || folder_commit(sink->temp, sink->path))
         return -1;
-    self->made = false; /* the folder has its final name */
+    self->made = false; /* the temporary folder is now the final one */
     return 0;
 }
 
@@ -241,7 +241,7 @@ static int env_open(struct lmdb_sink *self)
 {
     int code;
 
-    if (sink_is_lmdb_folder(self->sink.temp)) /* left by a killed run */
+    if (sink_is_lmdb_folder(self->sink.temp)) /* folder of a killed run */
         folder_remove(self->sink.temp);
     if (mkdir(self->sink.temp, 0777) != 0)
         return error_set("%s: cannot be made: %s", self->sink.temp, strerror(errno));

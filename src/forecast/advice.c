@@ -21,7 +21,7 @@ static const struct forecast_point *last_point(const struct forecast *f)
 
 static int speedup_at(const struct forecast *f, double link_Bps, double *out)
 {
-    struct forecast other = *f; /* outlived by *f, from which it borrows */
+    struct forecast other = *f; /* a copy that *f, from which it borrows, outlives */
 
     other.cluster.link_Bps = link_Bps;
     return forecast_try(&other, last_point(f)->nodes, f->options->exchange.servers, true, out);

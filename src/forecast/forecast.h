@@ -46,9 +46,9 @@ struct forecast_point {
     struct cost_cluster played;    /* the cluster, slowed down to bytes_per_second */
     struct plan_options how;       /* plan options, with auto's ways and sizes */
     struct way *chosen;            /* way of each group; owned */
-    struct choose_answer answer;   /* answer of --comm=auto; without auto its way is NULL */
+    struct choose_answer answer;   /* answer of --comm=auto; way is NULL if another --comm is set */
     struct simulate_result result; /* simulation of the chosen plan */
-    double speedup;                /* factor over one rank of speed 1 alone */
+    double speedup;                /* factor over the speed of one rank of speed 1 alone */
     double images_per_second;      /* rate of all workers together */
     double bytes_sent, bytes_most; /* bytes per iteration: of a node (mean); of the busiest rank */
     double *sent; /* bytes of a node in each of options.intervals; owned; NULL: not asked */

@@ -16,7 +16,7 @@ int layer_times_estimate(struct owner *owner, const struct net *net,
 int layer_times_read(struct owner *owner, const struct net *net, const char *file,
                      struct cost_cluster *cluster, struct layer_times *out);
 
-/* Scales all times, so that together they last `seconds`. */
+/* Scales all times, so that their sum is `seconds`. */
 void layer_times_stretch(struct layer_times *times, double seconds);
 
 /* Turns the times of one pass into those of an iteration of iter_size passes. */

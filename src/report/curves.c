@@ -120,8 +120,8 @@ static void put_fixed(unsigned char *to, uint64_t value, int bytes)
         to[i] = (unsigned char)(value >> 8 * i);
 }
 
-/* Returns the CRC-32C (Castagnoli), computed bit by bit and masked as TensorFlow does: data that
- * holds sums then has no such sum. */
+/* Returns the CRC-32C (Castagnoli), computed bit by bit and masked as TensorFlow does, because a
+ * sum over data that holds sums must not equal one of them. */
 static uint32_t masked_sum(const unsigned char *data, size_t length)
 {
     uint32_t crc = ~0u;
@@ -214,8 +214,8 @@ static char *name_events(const char *folder)
     return strbuf_take(&path);
 }
 
-/* Creates an event file in `folder`, which is made if missing (its parent is not). Readers forget
- * the steps from `first` on in other files there. */
+/* Creates an event file in `folder`, and makes the folder if missing (not its parent). Readers then
+ * drop steps from `first` on of the folder's other files. */
 static int open_events(struct curves *c, const struct curves_options *o)
 {
     const char *folder = o->tensorboard;
@@ -290,7 +290,7 @@ fail:
     return -1;
 }
 
-/* Returns the name of score k, up to its comma or the end. */
+/* Returns the name of score k, which ends at a comma or with the string. */
 static const char *name_of(const struct curves *c, int k)
 {
     const char *name = c->scores;

@@ -24,7 +24,7 @@ struct curves_options {
 int curves_check_folder(const char *folder);
 
 /* Creates the files before it returns; fails if they cannot be written. Replaces other runs' files
- * there; a resumed run keeps its own. */
+ * in their places; a resumed run keeps its own files. */
 int curves_open(const struct curves_options *options, struct curves **out);
 
 /* One point of the curves. NAN: unknown, an empty cell. */

@@ -30,7 +30,7 @@ struct figures_layer {
 /* Causes of a rank's lateness. */
 enum late_cause { LATE_COMPUTING, LATE_INPUT, LATE_NETWORK, LATE_CAUSES };
 
-/* Lateness of a rank: how often the others waited for it, among figures.looks looks (one at every
+/* Lateness of a rank: how often the others waited for this rank, among figures.looks looks (one per
  * display), and how long in all. */
 struct figures_late {
     int times;

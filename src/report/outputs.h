@@ -14,7 +14,8 @@ int outputs_read(const struct net *net, double *values);
 
 /* Read a part of a batch's outputs, for ranks and grains, and join parts: outputs_join turns the
  * parts' means, taken number by number, into the outputs of all samples. So an accuracy with an
- * ignore_label is multiplied by the part's number of scored labels; these follow all outputs. */
+ * ignore_label is multiplied by the part's count of scored labels; the counts follow all outputs.
+ */
 size_t outputs_count_parts(const struct net *net);
 int outputs_read_part(struct net *net, double *values);
 void outputs_join(const struct net *net, double *values);

@@ -7,7 +7,7 @@
 #include "util/json.h"
 #include "util/strbuf.h"
 
-/* Change that would help most. */
+/* Causes of lost time, each with the change that helps most. */
 enum report_change {
     CHANGE_NOTHING, /* nothing but computation takes time */
     CHANGE_OVERLAP, /* communication should run under computation */

@@ -107,7 +107,7 @@ static struct snapshot_layer *describe_layers(const struct net *net, float *valu
             int number = net_param_number(net, i, p);
             const struct group *group = group_of(net, number);
             bool shared = group->layer != i;
-            assert(!shared || group->layer < i); /* the first layer with a parameter is its owner */
+            assert(!shared || group->layer < i); /* the first layer with a parameter owns it */
             layers[i].blobs[p] = (struct snapshot_blob){
                 .shape = &param->shape,
                 .data = values ? values + net_param_begin(net, number) : net_host_value(net, param),
@@ -326,7 +326,7 @@ static int write_files(const struct checkpoint *checkpoint, char *model, const c
         }
         return status;
     }
-    /* Caffe logs these lines before it writes; here they mean that the files exist */
+    /* Caffe logs these lines before it writes; here, the files exist when the lines appear */
     LOG_INFO(log, "Snapshotting to %s file %s", form, model);
     LOG_INFO(log, "Snapshotting solver state to %s file %s", form, path);
     return 0;
@@ -385,7 +385,7 @@ static bool is_missing(const struct snapshot_report *report, const char *name)
     return false;
 }
 
-/* Explains values that are not finite: earlier versions saved such snapshots. */
+/* Blames divergence for values that are not finite: earlier versions saved such snapshots. */
 static int diverged(const char *path)
 {
     return error_context("%s: training had diverged, take an earlier snapshot", path);

@@ -57,8 +57,8 @@ int checkpoint_write(const struct checkpoint *checkpoint, const char *prefix, bo
 
 /* Writes the residuals of one rank and kind (`arena`, in the layout of the net's arenas) for the
  * state of `run`, as file PREFIX_iter_N.residuals.NUMBER: a solver state in Caffe's binary form
- * whose history is the arena. NUMBER counts from 0. Call it before the state itself is written, so
- * that every state on disk has its residuals. Rank 0. */
+ * whose history is the arena. NUMBER counts from 0. Must come before the state is written, so that
+ * every state on disk has its residuals. Rank 0. */
 int checkpoint_write_residuals(const struct net *net, const char *prefix, char *run,
                                const struct train_state *state, int number, float *arena);
 
@@ -87,11 +87,11 @@ int checkpoint_resume(const char *path, struct net *net, int nhistory, float *hi
 struct checkpoint_entry {
     char *path;
     int64_t iteration;           /* iteration in the file's name */
-    struct snapshot_owner owner; /* identity in the file; empty if the file cannot be read */
+    struct snapshot_owner owner; /* owner in the file; empty if the file cannot be read */
 };
 
 struct checkpoint_list {
-    struct checkpoint_entry *entries; /* sorted, the highest iteration first */
+    struct checkpoint_entry *entries; /* states, sorted by falling iteration */
     int count;
 };
 
@@ -115,8 +115,8 @@ int checkpoint_describe_data(const struct net *net, struct snapshot_owner *out);
 int checkpoint_read_weights_owner(const char *list, struct snapshot_owner *owner);
 
 /* Copies parameters by layer name from comma-separated files into the net, and logs the layers that
- * no file has. Fails if no layer was found, or if a value is not finite. all: fails also if one
- * layer was not found or the names of classes differ from the data's (else a warning). Rank 0. */
+ * no file has. Fails if no layer was found, or if a value is not finite. all: fails also if a layer
+ * was not found or class names differ from the data's (else a warning). Rank 0. */
 int checkpoint_load_weights(const char *list, bool all, struct net *net, struct log *log);
 
 /* Computes the SHA-256 (hexadecimal) of the parameters, layer by layer in Caffe's shape, as

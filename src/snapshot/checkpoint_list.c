@@ -99,7 +99,7 @@ int checkpoint_list_create(const char *prefix, bool clears, struct checkpoint_li
         qsort(list->entries, (size_t)list->count, sizeof *list->entries, newest_first);
     for (int i = 0; i < list->count; i++)
         if (checkpoint_read_owner(list->entries[i].path, &list->entries[i].owner))
-            error_clear(); /* resuming from this state reports why */
+            error_clear(); /* a resume from this state reports the error */
     if (status)
         checkpoint_list_free(list);
     return status;

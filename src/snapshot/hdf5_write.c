@@ -118,7 +118,7 @@ static int write_blob(hid_t group, const char *path, int number, const struct sn
                          blob->data);
 }
 
-/* One number, as Caffe stores it: an array of one element. */
+/* Writes a number as Caffe stores it: an array of one element. */
 static int write_number(hid_t file, const char *path, const char *name, hid_t type,
                         const void *value)
 {
@@ -154,7 +154,7 @@ static int write_number_attribute(hid_t file, const char *path, const char *name
     return status;
 }
 
-/* Writes a text as an attribute, or as a data set if too long for one; writes no empty text. */
+/* Writes a text as an attribute, or a long text as a data set; writes no empty text. */
 static int write_text(hid_t file, const char *path, const char *name, const char *text)
 {
     if (text == NULL || text[0] == '\0')

@@ -13,7 +13,7 @@ struct kept_best {
 };
 
 struct kept_list {
-    int keep; /* > 0: number of newest snapshots that stay; 0: all scheduled snapshots stay */
+    int keep; /* > 0: number of newest snapshots that stay besides the best; 0: all */
     struct kept {
         int64_t iteration;
         bool only_best; /* saved only because its test was the best, not by schedule */
@@ -50,8 +50,8 @@ bool kept_is_unnamed(const struct kept_list *list);
 void kept_name_best(struct kept_list *list, int64_t iteration);
 
 /* Takes a surplus snapshot off the list, for the caller to remove; false if all snapshots stay. The
- * best stays, and the former best until PREFIX_best names the new best. All snapshots stay while
- * `named` is unknown. */
+ * best stays, and the former best until PREFIX_best names the new best. Snapshots saved by schedule
+ * stay if `keep` is 0, and all stay while `named` is unknown. */
 bool kept_take_surplus(struct kept_list *list, int64_t *iteration);
 
 /* Returns the iteration of the newest snapshot on disk; -1: none. */

@@ -41,8 +41,8 @@ int snapshot_find_layer(const struct snapshot_layer *layers, int nlayers, const 
     return found;
 }
 
-/* Returns the file's layer of that name; -1: none. Several, such as data layers of both phases: the
- * last with parameters. */
+/* Returns the file's layer of that name; -1: none. Among several, such as data layers of both
+ * phases, the last with parameters. */
 static int find_source(const struct snapshot_source *from, const struct snapshot_layer *layers,
                        int nlayers, const char *name)
 {
@@ -58,7 +58,7 @@ static int find_source(const struct snapshot_source *from, const struct snapshot
     return found;
 }
 
-/* Returns true for equal shapes. Old shapes have four sizes: leading ones are skipped. */
+/* Returns true for equal shapes. Old shapes have four sizes, of which leading ones are skipped. */
 static bool same_shape(const struct stored_blob *stored, const struct shape *shape)
 {
     int extra = stored->naxes - shape->naxes;

@@ -34,7 +34,7 @@ struct owner {
 struct prefix_lock {
     char *path;
     struct owner me;
-    struct owner before; /* owner while this process waited; .pid 0: none */
+    struct owner before; /* the lock's owner while this process waited; .pid 0: none */
     int fd;              /* open file that the link names */
     struct stat file;
     pthread_t toucher;

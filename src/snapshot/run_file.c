@@ -46,7 +46,7 @@ static void put_about(struct strbuf *text, const char *about)
     }
 }
 
-/* Numbers of the file, in its order. */
+/* Numbers of the file, in the file's order. */
 static const struct number {
     const char *key;
     size_t place; /* offset of an int64_t in struct run_file */

@@ -41,8 +41,8 @@ int run_file_read(const char *path, struct run_file *out, bool *found);
 int run_file_write(const char *path, const struct run_file *file);
 void run_file_free(struct run_file *file);
 
-/* Fails with the reason if a name is no run's name: 1 to 63 letters, digits, '.', '_' and '-', the
- * first of them a letter or digit. */
+/* Accepts 1 to 63 letters, digits, '.', '_' and '-', first a letter or digit; else fails, saying
+ * why. */
 int run_check_name(const char *name);
 
 /* Makes a name that no other run has: 12 random hexadecimal digits. */

@@ -37,7 +37,7 @@ struct snapshot_blob {
     const struct shape *shape; /* borrowed */
     float *data; /* borrowed, plain row-major; read when writing, written when reading */
     bool shared; /* another layer owns the blob: HDF5 files omit its values and name the owner */
-    const char *owner; /* layer that owns a shared blob; NULL: unknown. owner_blob: number there */
+    const char *owner; /* owner of a shared blob, by layer; owner_blob: its number. NULL: unknown */
     int owner_blob;
 };
 
@@ -48,15 +48,15 @@ struct snapshot_layer {
     int scale; /* for a BatchNorm: index of the layer with its scale and bias; else 0 */
 };
 
-/* Identity of a state or a model. A member that the file lacks is NULL or 0. A model has run,
- * parameters, classes and preparation; a state has all members but classes and preparation.
- * snapshot_texts (snapshot_internal.h) lists the texts. */
+/* Owner of a state or a model: the run that wrote it, and more. A member that the file lacks is
+ * NULL or 0. A model has run, parameters, classes and preparation; a state has all members but
+ * classes and preparation. snapshot_texts (snapshot_internal.h) lists the texts. */
 struct snapshot_owner {
     char *run;         /* name of the run that wrote the file */
     char *parameters;  /* "iteration N, SHA-256 ...": equal in a model and its state */
     char *classes;     /* names of the classes that the net tells apart, one a line */
     char *preparation; /* image preparation as a layer's text: transform_param, and in input_param
-                          the shape of an image before it */
+                          the shape before that */
     char *rule;        /* solver type that the history belongs to */
     char *digest;      /* digest of the training job: solver, net, data, seed (train/agree_job.h) */
     char *plan;        /* communication plan of the layers, as text that a resumed run reads */
@@ -82,7 +82,7 @@ struct snapshot_report {
     char **ignored;
     int nmissing; /* layers of the net whose own parameters the file lacks: left unchanged */
     char **missing;
-    struct snapshot_owner owner; /* the model's identity */
+    struct snapshot_owner owner; /* the model's owner */
 };
 
 /* Fails with Caffe's sentence, "Cannot write to snapshot prefix 'X'.  Make sure that ...", if no
@@ -107,14 +107,14 @@ char *snapshot_residuals_path(const char *model_path, int number);
  * SNAPSHOT_NOT_WRITTEN if the file system refused the file, so that a later try may succeed. */
 enum { SNAPSHOT_NOT_WRITTEN = 1 };
 
-/* Writes a model. owner: identity to write into the file, or NULL. A layer without parameters is
- * skipped if another layer has its name; two layers of one name with parameters are an error. The
- * file is composed in memory first, which needs twice its size for a moment. */
+/* Writes a model. owner: the model's, or NULL. A layer without parameters is skipped if another
+ * layer has its name; two layers of one name with parameters are an error. The file is composed in
+ * memory first, which needs twice its size for a moment. */
 int snapshot_write_model(const char *path, const struct snapshot_owner *owner,
                          const struct snapshot_layer *layers, int nlayers);
 
 /* Writes a state. history: one array per learnable parameter, in Caffe's order; for AdaDelta and
- * Adam all first arrays, then all second ones. data_cursor is written if has_data_cursor is set. */
+ * Adam all first arrays, then all second arrays. has_data_cursor: data_cursor is written, too. */
 int snapshot_write_state(const char *path, const struct snapshot_state *state,
                          const struct snapshot_blob *history, int nhistory);
 
@@ -135,7 +135,7 @@ int snapshot_write_state_binary(const char *path, const struct snapshot_state *s
 int snapshot_read_model(const char *path, const struct snapshot_layer *layers, int nlayers,
                         struct snapshot_report *report);
 
-/* Reads a model's identity. The caller calls snapshot_owner_free, also after a failure. */
+/* Reads a model's owner. The caller calls snapshot_owner_free, also after a failure. */
 int snapshot_read_owner(const char *path, struct snapshot_owner *owner);
 
 /* Reads a state into *state and the history arrays, whose number and shapes it checks first. */

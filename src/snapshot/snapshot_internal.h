@@ -16,7 +16,7 @@ struct snapshot_source {
     bool hdf5; /* HDF5 form: slashes in layer names may be replaced; shared blobs are missing */
     const struct stored_layer *layers;
     int nlayers;
-    struct snapshot_owner owner; /* identity that the file gives. Owned */
+    struct snapshot_owner owner; /* owner that the file names. Owned */
     void *context;
     /* Gets shape and size of a layer's blob, or of a blob of the history (layer SNAPSHOT_HISTORY);
      * returns 1 if the file lacks the blob. NULL: `layers` has shapes and sizes. */

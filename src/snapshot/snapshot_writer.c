@@ -169,8 +169,8 @@ static int name_average(const char *from, const char *to)
     return error_status(status);
 }
 
-/* Makes PREFIX_best a name of that snapshot, the state last: PREFIX_best's state names an existing
- * model at every moment. Then removes the former best. Called without the mutex. */
+/* Makes PREFIX_best a name of that snapshot, the state last, so that PREFIX_best's state always
+ * names an existing model. Then removes the former best. Called without the mutex. */
 static int name_best(struct snapshot_writer *writer, int64_t iteration)
 {
     const struct snapshot_writer_options *o = &writer->options;
@@ -290,8 +290,8 @@ static void wait_until(struct snapshot_writer *writer, double moment)
     pthread_cond_timedwait(&writer->changed, &writer->mutex, &until);
 }
 
-/* Lets compute threads come first where they use all cores; their waits leave the writer enough.
- * Linux changes the priority of this thread alone. */
+/* Lets compute threads come first if they use all cores; their waits leave the writer enough. Linux
+ * changes the priority of this thread alone. */
 static void lower_priority(void)
 {
     id_t self = (id_t)syscall(SYS_gettid);

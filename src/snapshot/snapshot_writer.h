@@ -29,7 +29,7 @@ struct snapshot_writer_options {
     void *context;   /* first argument of the three functions below; borrowed */
     /* Fails if the prefix is no longer this run's. Writer's thread, before each file. */
     int (*check)(void *context);
-    /* Notes that the snapshot of this iteration is on disk; if it fails, the writer tries again.
+    /* Notes that the snapshot of this iteration is on disk; a failure makes the writer try again.
      * Writer's thread. */
     int (*written)(void *context, int64_t iteration);
     /* Returns true to end the wait of snapshot_writer_finish. Caller's thread. */
@@ -49,8 +49,9 @@ int snapshot_writer_add(struct snapshot_writer *writer, int64_t iteration, bool 
  * snapshot_writer_add and snapshot_writer_mark_best. */
 void snapshot_writer_prune(struct snapshot_writer *writer);
 
-/* Marks a snapshot as the best, by its test's score: `keep` spares it until a better one is on
- * disk. The snapshot of `iteration` is on disk, or is saved next, only because it is the best. */
+/* Marks a snapshot as the best, by its test's score: `keep` spares the best until a better one is
+ * on disk. The snapshot of `iteration` is on disk, or is saved next, only because it is the best.
+ */
 void snapshot_writer_mark_best(struct snapshot_writer *writer, int64_t iteration, double score);
 
 /* Gets iteration and score of the best snapshot on disk; false: no snapshot on disk is marked. */

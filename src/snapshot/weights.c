@@ -22,8 +22,8 @@ static int add_layer(struct weights *w, const char *name)
     return 0;
 }
 
-/* Adds parameter `number` to a layer, with memory for its values. Missing parameters before it are
- * marked as shared. */
+/* Adds parameter `number` to a layer, with memory for its values. Missing parameters of lower
+ * numbers become shared ones. */
 static int add_blob(const char *path, struct snapshot_layer *layer, int number, int naxes,
                     const int64_t *dim)
 {

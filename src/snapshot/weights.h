@@ -12,7 +12,7 @@ struct weights {
      * does not name their owner: then `shared` is set, and shape and data are NULL. */
     struct snapshot_layer *layers;
     struct text_doc *net;        /* definitions of the layers, one for one; NULL: not in the file */
-    struct snapshot_owner owner; /* identity that the file gives */
+    struct snapshot_owner owner; /* owner that the file names */
 };
 
 /* Reads a model file, in the form that its content shows. Converts halves, bfloat16 and doubles to
