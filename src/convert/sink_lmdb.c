@@ -24,20 +24,20 @@ bool sink_is_lmdb_folder(const char *path)
 {
     DIR *stream = opendir(path);
     struct dirent *entry;
-    bool has_data = false, others = false;
+    bool has_data = false, has_others = false;
 
     if (!stream)
         return false;
     while ((entry = readdir(stream)) != NULL) {
-        bool own = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+        bool is_own = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
 
         for (int i = 0; i < 3; i++)
-            own = own || strcmp(entry->d_name, own_files[i]) == 0;
+            is_own = is_own || strcmp(entry->d_name, own_files[i]) == 0;
         has_data = has_data || strcmp(entry->d_name, "data.mdb") == 0;
-        others = others || !own;
+        has_others = has_others || !is_own;
     }
     closedir(stream);
-    return has_data && !others;
+    return has_data && !has_others;
 }
 
 #ifdef HAVE_LMDB
@@ -63,7 +63,7 @@ struct lmdb_sink {
     size_t map, pending, records; /* bytes of the map; bytes and records in the transaction */
     size_t total;                 /* bytes put so far */
     struct strbuf value;
-    bool made; /* this sink made the temporary folder */
+    bool has_temp; /* this sink made the temporary folder */
 };
 
 static void folder_remove(const char *path)
@@ -105,7 +105,7 @@ static void lmdb_close(struct sink *sink)
 {
     struct lmdb_sink *self = (struct lmdb_sink *)sink;
 
-    if (self->made)
+    if (self->has_temp)
         folder_remove(sink->temp);
     if (self->txn)
         mdb_txn_abort(self->txn);
@@ -227,7 +227,7 @@ static int lmdb_commit(struct sink *sink)
     self->env = NULL;
     if (status || classes_write(self) || folder_commit(sink->temp, sink->path))
         return -1;
-    self->made = false; /* the temporary folder is now the final one */
+    self->has_temp = false; /* the temporary folder is now the final one */
     return 0;
 }
 
@@ -245,7 +245,7 @@ static int env_open(struct lmdb_sink *self)
         folder_remove(self->sink.temp);
     if (mkdir(self->sink.temp, 0777) != 0)
         return error_set("%s: cannot be made: %s", self->sink.temp, strerror(errno));
-    self->made = true;
+    self->has_temp = true;
     code = mdb_env_create(&self->env);
     if (code == 0)
         code = mdb_env_set_mapsize(self->env, self->map);

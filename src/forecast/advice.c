@@ -21,10 +21,10 @@ static const struct forecast_point *last_point(const struct forecast *f)
 
 static int speedup_at(const struct forecast *f, double link_Bps, double *out)
 {
-    struct forecast other = *f; /* a copy that *f, from which it borrows, outlives */
+    struct forecast changed = *f; /* a copy that *f, from which it borrows, outlives */
 
-    other.cluster.link_Bps = link_Bps;
-    return forecast_try(&other, last_point(f)->nodes, f->options->exchange.servers, true, out);
+    changed.cluster.link_Bps = link_Bps;
+    return forecast_try(&changed, last_point(f)->nodes, f->options->exchange.servers, true, out);
 }
 
 /* Finds the slowest link on which workers reach ENOUGH of their capacity: doubles or halves the
@@ -66,15 +66,16 @@ static int find_servers(const struct forecast *f, struct forecast_advice *out)
     if (f->options->exchange.servers > 0 || point->nodes < 2)
         return 0;
     for (int part = 4; part >= 1 && out->server_nodes == 0; part /= 2) {
-        int more = (point->nodes + part - 1) / part;
+        int extra = (point->nodes + part - 1) / part;
         double speedup;
-        if (more == before)
+        if (extra == before)
             continue;
-        before = more;
-        if (forecast_try(f, point->nodes + more, more * f->options->ranks_per_node, true, &speedup))
+        before = extra;
+        if (forecast_try(f, point->nodes + extra, extra * f->options->ranks_per_node, true,
+                         &speedup))
             return -1;
         if (speedup > WORTH_A_NODE * point->speedup) {
-            out->server_nodes = more;
+            out->server_nodes = extra;
             out->servers_speedup = speedup;
         }
     }
@@ -84,13 +85,13 @@ static int find_servers(const struct forecast *f, struct forecast_advice *out)
 static int find_balance(const struct forecast *f, struct forecast_advice *out)
 {
     struct forecast_options options = *f->options;
-    struct forecast other = *f;
+    struct forecast changed = *f;
 
     if (options.nspeeds == 0 || options.balance)
         return 0;
     options.balance = true;
-    other.options = &options;
-    return forecast_try(&other, last_point(f)->nodes, options.exchange.servers, false,
+    changed.options = &options;
+    return forecast_try(&changed, last_point(f)->nodes, options.exchange.servers, false,
                         &out->balanced_speedup);
 }
 
@@ -126,14 +127,14 @@ static void say_network(const struct forecast *f, const struct forecast_advice *
 static void say_servers(const struct forecast *f, const struct forecast_advice *advice, char *out,
                         size_t bytes)
 {
-    int more = advice->server_nodes, nodes = last_point(f)->nodes;
+    int extra = advice->server_nodes, nodes = last_point(f)->nodes;
 
     *out = '\0';
-    if (more > 0)
+    if (extra > 0)
         snprintf(out, bytes,
                  " %d extra server-only node%s (--nodes=%d --servers=%d) would raise the speed-up "
                  "to %.2f.",
-                 more, more == 1 ? "" : "s", nodes + more, more * f->options->ranks_per_node,
+                 extra, extra == 1 ? "" : "s", nodes + extra, extra * f->options->ranks_per_node,
                  advice->servers_speedup);
     else if (f->options->exchange.servers == 0 && nodes > 1)
         snprintf(out, bytes, " Dedicated servers would not make it 5 %% faster.");

@@ -157,13 +157,13 @@ static int ask(const struct forecast *f, struct forecast_point *point, bool quic
 {
     const struct exchange_net net = net_of(f, point);
     struct cost_cluster cluster;
-    struct exchange_cluster there = {.play = options_of(f, point, point->how.dilate, &cluster),
-                                     .dilate = point->how.dilate,
-                                     .quick = quick};
+    struct exchange_cluster target = {.play = options_of(f, point, point->how.dilate, &cluster),
+                                      .dilate = point->how.dilate,
+                                      .quick = quick};
     struct exchange_deal deal = {.share = point->share, .pace = point->pace};
 
-    there.play.stragglers = 0;
-    return exchange_choose(&f->options->exchange, &point->shape, &net, &there, &point->how,
+    target.play.stragglers = 0;
+    return exchange_choose(&f->options->exchange, &point->shape, &net, &target, &point->how,
                            f->options->balance ? &deal : NULL, &point->answer);
 }
 
@@ -309,17 +309,17 @@ static double update_seconds(const struct forecast *f)
  * passes plus update. */
 static int find_alone(struct forecast *f)
 {
-    const struct plan_options one = {.registry = sync_schemes,
-                                     .comm = {.policy = COMM_NONE},
-                                     .nranks = 1,
-                                     .sizes.chunk = PLAN_LARGEST_MESSAGE,
-                                     .iter_size = f->options->iter_size};
+    const struct plan_options alone = {.registry = sync_schemes,
+                                       .comm = {.policy = COMM_NONE},
+                                       .nranks = 1,
+                                       .sizes.chunk = PLAN_LARGEST_MESSAGE,
+                                       .iter_size = f->options->iter_size};
     const struct forecast_point point = {.played = f->cluster};
     struct simulate_result result;
     struct plan *plan;
     int status;
 
-    if (plan_create(&one, f->work.ngroups, f->groups, &plan))
+    if (plan_create(&alone, f->work.ngroups, f->groups, &plan))
         return -1;
     status = play(f, &point, plan, NULL, NULL, &result, NULL);
     plan_destroy(plan);

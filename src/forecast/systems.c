@@ -123,7 +123,7 @@ static const struct system systems[] = {
                 .half_rate_bytes = 193e6,
                 .called_Bps = 2.555e9}},
     {.name = "ring",
-     .other_name = "horovod",
+     .alias = "horovod",
      .help = "Horovod (a name for it, too): ring allreduces of up to 64 MB, begun every 5 ms",
      .comm = BY(scheme_ring),
      .overlap = COST_OVERLAP_BACKWARD,
@@ -143,8 +143,7 @@ void systems_help(int indent, char out[COMM_HELP_BYTES])
 static const struct system *find(const char *name)
 {
     for (int i = 0; i < SYSTEMS; i++)
-        if (!strcmp(systems[i].name, name) ||
-            (systems[i].other_name && !strcmp(systems[i].other_name, name)))
+        if (!strcmp(systems[i].name, name) || (systems[i].alias && !strcmp(systems[i].alias, name)))
             return &systems[i];
     return NULL;
 }

@@ -8,7 +8,7 @@
 
 struct system {
     const char *name, *help; /* help: one line, without a full stop */
-    const char *other_name;  /* NULL: the system has one name */
+    const char *alias;       /* NULL: the system has one name */
     struct comm comm; /* COMM_SCHEME without scheme: the registry's first, the parameter server */
     enum cost_overlap overlap;
     size_t chunk_bytes; /* size of a chunk; no system merges layers */

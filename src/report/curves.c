@@ -221,14 +221,14 @@ static int open_events(struct curves *c, const struct curves_options *o)
     const char *folder = o->tensorboard;
     Event__SessionLog start = EVENT__SESSION_LOG__INIT;
     Event__Event version = EVENT__EVENT__INIT, begin = EVENT__EVENT__INIT;
-    bool made;
+    bool created;
 
     if (!o->resumed)
         find_events(folder, true, NULL);
     if (!(c->events_path = name_events(folder)))
         return -1;
-    made = mkdir(folder, 0777) == 0;
-    if ((!made && errno != EEXIST) || !(c->events = fopen(c->events_path, "wbe"))) {
+    created = mkdir(folder, 0777) == 0;
+    if ((!created && errno != EEXIST) || !(c->events = fopen(c->events_path, "wbe"))) {
         error_set("cannot write '%s': %s", c->events_path, strerror(errno));
         goto fail;
     }
@@ -240,7 +240,7 @@ static int open_events(struct curves *c, const struct curves_options *o)
         return 0;
     unlink(c->events_path);
 fail:
-    if (made)
+    if (created)
         rmdir(folder);
     return -1;
 }

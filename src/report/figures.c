@@ -19,7 +19,7 @@ static void fill_rank(const struct figures_source *source, struct figures_rank *
 {
     const struct sync_stats *stats = source->stats;
     const struct topology *topology = source->topology;
-    double n = source->iterations > 0 ? (double)source->iterations : 1, other;
+    double n = source->iterations > 0 ? (double)source->iterations : 1, other_stall;
 
     *rank = (struct figures_rank){
         .worker = plan_is_worker(source->plan, topology->rank),
@@ -39,15 +39,15 @@ static void fill_rank(const struct figures_source *source, struct figures_rank *
         .left_out = (double)stats->left_out};
     memcpy(rank->host, topology->host[topology->rank], sizeof rank->host);
     rank->compute_seconds = source->train_seconds / n - rank->stall_seconds - rank->input_seconds;
-    other = rank->stall_seconds;
+    other_stall = rank->stall_seconds;
     for (int b = 0; b < source->plan->nbuckets; b++) {
         const struct bucket_stats *of = &stats->buckets[b];
         buckets[b] = (struct bucket_figures){.stall = of->stall_seconds / n,
                                              .sent = (double)of->sent / n,
                                              .received = (double)of->received / n};
-        other -= buckets[b].stall;
+        other_stall -= buckets[b].stall;
     }
-    rank->other_stall_seconds = other > 0 ? other : 0;
+    rank->other_stall_seconds = other_stall > 0 ? other_stall : 0;
 }
 
 /* Fills a layer from all ranks' figures of its bucket, and adds the bucket to the ranks' predicted
@@ -64,19 +64,19 @@ static void fill_layer(const struct plan *plan, const struct bucket_figures *all
                                   .stall_rank = -1,
                                   .bucket = bucket};
     for (int r = 0; r < figures->nranks; r++) {
-        const struct bucket_figures *its =
+        const struct bucket_figures *part =
             &all[(size_t)r * (size_t)plan->nbuckets + (size_t)bucket];
         struct traffic traffic = plan_traffic(plan, bucket, r);
         figures->ranks[r].predicted_sent += (double)traffic.sent;
         out->predicted_sent += (double)traffic.sent;
         out->predicted_received += (double)traffic.received;
-        out->sent += its->sent;
-        out->received += its->received;
+        out->sent += part->sent;
+        out->received += part->received;
         if (!figures->ranks[r].worker)
             continue;
-        out->stall_seconds += its->stall / figures->nworkers;
-        if (out->stall_rank < 0 || its->stall > out->stall_most) {
-            out->stall_most = its->stall;
+        out->stall_seconds += part->stall / figures->nworkers;
+        if (out->stall_rank < 0 || part->stall > out->stall_most) {
+            out->stall_most = part->stall;
             out->stall_rank = r;
         }
     }

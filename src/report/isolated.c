@@ -12,9 +12,9 @@ enum { ALONE_ROUNDS = 3 }; /* the quickest counts: the first round warms up */
 static int time_bucket(struct sync *sync, const struct plan *plan, int bucket, double *seconds)
 {
     int first = plan->buckets[bucket].first_group, end = first + plan->buckets[bucket].ngroups;
-    double start, nothing = 0;
+    double start, zero = 0;
 
-    if (sync_sum(sync, &nothing, 1)) /* all ranks start together */
+    if (sync_sum(sync, &zero, 1)) /* all ranks start together */
         return -1;
     start = sync_stats(sync)->buckets[bucket].stall_seconds;
     for (int g = end - 1; g >= first; g--)
@@ -44,7 +44,7 @@ static int time_round(struct sync *sync, const struct plan *plan, int round, dou
 static int time_buckets(MPI_Comm world, const struct plan *plan, const struct sync_model *model,
                         const struct sync_options *like, double *alone)
 {
-    const struct sync_update nothing = {.describe = NULL};
+    const struct sync_update no_update = {.describe = NULL};
     /* options on how messages travel and who watches them, and none that makes an update wait for
      * all layers, or a wait end before its transfer */
     const struct sync_options options = {.overlap = true,
@@ -59,7 +59,7 @@ static int time_buckets(MPI_Comm world, const struct plan *plan, const struct sy
     int rank, status;
 
     MPI_Comm_rank(world, &rank);
-    if (sync_create(world, plan, model, &nothing, &options, &sync))
+    if (sync_create(world, plan, model, &no_update, &options, &sync))
         return -1;
     status = sync_start(sync); /* a rank that cannot start closes at once */
     for (int i = 0; i < ALONE_ROUNDS && !status; i++)

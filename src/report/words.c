@@ -86,7 +86,7 @@ static void advise_network(const struct figures *figures, double stall, double c
 {
     struct layers sum = add_layers(figures);
     const struct figures_layer *worst = sum.worst >= 0 ? &figures->layers[sum.worst] : NULL;
-    double other = figures_spread(figures, FIGURE(other_stall_seconds)).mean;
+    double other_stall = figures_spread(figures, FIGURE(other_stall_seconds)).mean;
 
     out->saves = stall;
     if (!figures->overlap) {
@@ -108,14 +108,14 @@ static void advise_network(const struct figures *figures, double stall, double c
             figures->batch * sum.alone / compute + 0.5, figures->batch, sum.alone / compute);
     } else if (sum.alone > 0 && stall > 2 * sum.exposed) {
         advise_balance(figures, stall, sum.exposed, out);
-    } else if (figures->nranks > 1 && other > 0.5 * stall) {
+    } else if (figures->nranks > 1 && other_stall > 0.5 * stall) {
         out->change = CHANGE_SKEW;
-        out->saves = other;
+        out->saves = other_stall;
         ADD(out,
             "load imbalance: %s of %s waiting is for sums of losses and norms, for which every "
             "rank waits until the last one arrives; display less often, bind ranks, run nothing "
             "else on the machines",
-            units_seconds(other).text, units_seconds(stall).text);
+            units_seconds(other_stall).text, units_seconds(stall).text);
     } else if (figures->nranks == 1 || !worst || worst->stall_seconds <= 0) {
         out->saves = 0;
     } else if (figures->nworkers > 1 && 2 * transfer_seconds(worst) < worst->stall_seconds) {

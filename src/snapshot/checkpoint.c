@@ -154,30 +154,31 @@ static float *average_of(const struct checkpoint *checkpoint)
 int checkpoint_create(const struct net *net, int nhistory, const struct net *average,
                       struct checkpoint **out)
 {
-    struct checkpoint *made = alloc_array(1, sizeof *made, "a snapshot");
+    struct checkpoint *checkpoint = alloc_array(1, sizeof *checkpoint, "a snapshot");
     const int nblocks = nhistory + (average != NULL);
     size_t bytes = ((size_t)nblocks + 1) * net->elems * sizeof(float);
 
-    *out = made;
-    if (!made)
+    *out = checkpoint;
+    if (!checkpoint)
         return -1;
-    made->net = net;
-    made->average = average;
-    made->nhistory = nhistory;
-    made->nblobs = nblocks * net->nparams;
-    made->values = alloc_array(1, bytes, "the copy that is saved");
-    made->history = made->values ? made->values + net->elems : NULL;
-    made->layers = made->values ? describe_layers(net, made->values) : NULL;
-    made->blobs = made->layers ? describe_history(net, nblocks, made->history) : NULL;
-    if (average && made->blobs)
-        made->averages = describe_layers(net, average_of(made));
-    if (!made->blobs || (average && !made->averages) ||
-        checkpoint_describe_data(net, &made->data)) {
-        checkpoint_destroy(made);
+    checkpoint->net = net;
+    checkpoint->average = average;
+    checkpoint->nhistory = nhistory;
+    checkpoint->nblobs = nblocks * net->nparams;
+    checkpoint->values = alloc_array(1, bytes, "the copy that is saved");
+    checkpoint->history = checkpoint->values ? checkpoint->values + net->elems : NULL;
+    checkpoint->layers = checkpoint->values ? describe_layers(net, checkpoint->values) : NULL;
+    checkpoint->blobs =
+        checkpoint->layers ? describe_history(net, nblocks, checkpoint->history) : NULL;
+    if (average && checkpoint->blobs)
+        checkpoint->averages = describe_layers(net, average_of(checkpoint));
+    if (!checkpoint->blobs || (average && !checkpoint->averages) ||
+        checkpoint_describe_data(net, &checkpoint->data)) {
+        checkpoint_destroy(checkpoint);
         *out = NULL;
         return -1;
     }
-    memset(made->values, 0,
+    memset(checkpoint->values, 0,
            bytes); /* makes the kernel map the pages now, not while training waits */
     return 0;
 }

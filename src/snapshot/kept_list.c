@@ -94,15 +94,15 @@ bool kept_take_surplus(struct kept_list *list, int64_t *iteration)
         return false; /* any snapshot may be PREFIX_best since an earlier start */
     for (int pass = 0; pass < 2; pass++) /* first pass counts, second takes */
         for (int i = 0; i < list->count; i++) {
-            struct kept one = list->entries[i];
-            if (one.iteration == list->best.iteration || one.iteration == list->named)
+            struct kept entry = list->entries[i];
+            if (entry.iteration == list->best.iteration || entry.iteration == list->named)
                 continue;
             if (pass == 0) {
-                surplus += !one.only_best;
-            } else if (one.only_best || (list->keep > 0 && surplus > 0)) {
-                *iteration = one.iteration;
+                surplus += !entry.only_best;
+            } else if (entry.only_best || (list->keep > 0 && surplus > 0)) {
+                *iteration = entry.iteration;
                 memmove(list->entries + i, list->entries + i + 1,
-                        (size_t)(--list->count - i) * sizeof one);
+                        (size_t)(--list->count - i) * sizeof entry);
                 return true;
             }
         }

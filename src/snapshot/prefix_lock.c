@@ -120,13 +120,13 @@ static int write_owner(int fd, const char *path, const struct owner *me)
 }
 
 /* Creates this process's file beside the lock, for linking; its time is the file system's now. */
-static int make_own(const char *path, const struct owner *me, char **name, int *fd)
+static int make_own_file(const char *path, const struct owner *me, char **name, int *fd)
 {
-    struct strbuf own = {0};
+    struct strbuf own_path = {0};
     int status = -1;
 
-    strbuf_printf(&own, "%s.%s.%ld", path, me->host, me->pid);
-    *name = strbuf_take(&own);
+    strbuf_printf(&own_path, "%s.%s.%ld", path, me->host, me->pid);
+    *name = strbuf_take(&own_path);
     if (!*name)
         return -1;
     *fd = open(*name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -141,12 +141,12 @@ static int make_own(const char *path, const struct owner *me, char **name, int *
 
 /* Returns true if this process now holds the lock. A file server's lost answer may report a failed
  * link that was made, so the number of links decides. */
-static bool try_link(const char *own, const char *path, int fd)
+static bool try_link(const char *own_path, const char *path, int fd)
 {
     struct stat file;
     int place;
 
-    if (link(own, path) == 0)
+    if (link(own_path, path) == 0)
         return true;
     if (errno != EPERM && errno != ENOTSUP && errno != ENOSYS)
         return fstat(fd, &file) == 0 && file.st_nlink > 1;
@@ -155,7 +155,7 @@ static bool try_link(const char *own, const char *path, int fd)
     if (place < 0)
         return false;
     close(place);
-    return rename(own, path) == 0;
+    return rename(own_path, path) == 0;
 }
 
 /* Last touch of a lock, by the file system's clock, and the time we first saw that touch, by our
@@ -196,12 +196,12 @@ static enum verdict judge(const struct owner *owner, const struct owner *me, dou
 }
 
 /* Removes a stale lock, unless another process has replaced it. */
-static void remove_stale(const char *path, const char *own, const struct owner *stale)
+static void remove_stale(const char *path, const char *own_path, const struct owner *stale)
 {
     struct strbuf aside = {0};
     struct owner moved;
 
-    strbuf_printf(&aside, "%s.stale", own);
+    strbuf_printf(&aside, "%s.stale", own_path);
     if (!strbuf_status(&aside) && rename(path, strbuf_text(&aside)) == 0) {
         if (read_owner(strbuf_text(&aside), &moved) && !same_owner(&moved, stale) &&
             link(strbuf_text(&aside), path) != 0)
@@ -226,15 +226,15 @@ static void pause_a_second(void)
 
 /* Tries again until this process has the lock, or another process clearly holds it. *before: owner
  * that left in order while this process waited. */
-static int contend(const char *path, const char *own, int fd, const struct owner *me, bool patient,
-                   struct log *log, struct owner *before)
+static int contend(const char *path, const char *own_path, int fd, const struct owner *me,
+                   bool patient, struct log *log, struct owner *before)
 {
     struct owner owner;
     struct sight sight = {.since = 0};
     double age, last = 0;
     int waited = 0;
 
-    for (int round = 0; !try_link(own, path, fd); round++) {
+    for (int round = 0; !try_link(own_path, path, fd); round++) {
         if (!read_owner(path, &owner) && access(path, F_OK) == 0 && errno == EACCES)
             return error_set("cannot read '%s': %s", path, strerror(errno));
         age = age_of(path, fd, &sight);
@@ -251,7 +251,7 @@ static int contend(const char *path, const char *own, int fd, const struct owner
                         "%s: the lock of run '%s' on %s (process %ld) is stale: it is taken "
                         "over",
                         path, owner.run, owner.host, owner.pid);
-            remove_stale(path, own, &owner);
+            remove_stale(path, own_path, &owner);
             before->pid = 0;
             break;
         case HELD:
@@ -299,7 +299,7 @@ int prefix_lock_take(const char *prefix, bool patient, struct log *log, struct p
 {
     struct prefix_lock *lock = calloc(1, sizeof *lock);
     struct strbuf path = {0};
-    char *own = NULL;
+    char *own_path = NULL;
     int status;
 
     *out = NULL;
@@ -309,10 +309,10 @@ int prefix_lock_take(const char *prefix, bool patient, struct log *log, struct p
     strbuf_printf(&path, "%s.lock", prefix);
     lock->path = strbuf_take(&path);
     identify(&lock->me);
-    status = lock->path ? make_own(lock->path, &lock->me, &own, &lock->fd) : -1;
+    status = lock->path ? make_own_file(lock->path, &lock->me, &own_path, &lock->fd) : -1;
     if (!status) {
-        status = contend(lock->path, own, lock->fd, &lock->me, patient, log, &lock->before);
-        unlink(own);
+        status = contend(lock->path, own_path, lock->fd, &lock->me, patient, log, &lock->before);
+        unlink(own_path);
         if (!status && fstat(lock->fd, &lock->file))
             status = error_set("cannot look at '%s': %s", lock->path, strerror(errno));
         if (!status) {
@@ -323,7 +323,7 @@ int prefix_lock_take(const char *prefix, bool patient, struct log *log, struct p
         if (status && lock->file.st_ino)
             unlink(lock->path);
     }
-    free(own);
+    free(own_path);
     if (status) {
         if (lock->fd >= 0)
             close(lock->fd);

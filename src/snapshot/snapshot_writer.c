@@ -49,7 +49,7 @@ struct snapshot_writer {
     bool hasty;     /* training is over, and snapshot_writer_finish waits */
     double until;   /* time at which a hasty writer gives up */
     double next;    /* time of the next try after a failure */
-    double told;    /* time of the last warning */
+    double warned;  /* time of the last warning */
     int pause;      /* seconds to wait after the next failure */
     bool hopeless;  /* no later snapshot can be composed or may be written: see `reason` */
     char *reason;   /* message of the last failure */
@@ -209,12 +209,12 @@ static void put_off(struct snapshot_writer *writer, int64_t iteration)
                     " could not be written: %s. Training continues; the next try is in %d s, and "
                     "older snapshots stay",
                     iteration, error_text(), writer->pause);
-    } else if (now - writer->told >= TELL_EVERY && now < writer->until) {
+    } else if (now - writer->warned >= TELL_EVERY && now < writer->until) {
         LOG_WARNING(writer->options.log,
                     "Training is over, and the snapshot of iteration %" PRId64
                     " could not be written: %s. Trying for %.0f s more; older snapshots stay",
                     iteration, error_text(), writer->until - now);
-        writer->told = now;
+        writer->warned = now;
     }
     writer->pause = writer->pause < longest / 2 ? 2 * writer->pause : longest;
 }
@@ -372,14 +372,14 @@ void snapshot_writer_mark_best(struct snapshot_writer *writer, int64_t iteration
 
 bool snapshot_writer_best(struct snapshot_writer *writer, int64_t *iteration, double *score)
 {
-    bool there;
+    bool found;
 
     pthread_mutex_lock(&writer->mutex);
-    there = writer->kept.best.iteration >= 0;
+    found = writer->kept.best.iteration >= 0;
     *iteration = writer->kept.best.iteration;
     *score = writer->kept.best.score;
     pthread_mutex_unlock(&writer->mutex);
-    return there;
+    return found;
 }
 
 /* Fails with the reason. Called with the mutex held. */
@@ -534,7 +534,7 @@ int snapshot_writer_finish(struct snapshot_writer *writer, double seconds)
     writer->until = clock_seconds() + seconds;
     writer->pause = FIRST_HASTY;
     writer->next = 0;
-    writer->told = -TELL_EVERY;
+    writer->warned = -TELL_EVERY;
     pthread_cond_broadcast(&writer->changed);
     while (writer->busy ||
            (is_behind(writer) && (writer->next == 0 || (clock_seconds() < writer->until &&
