@@ -76,8 +76,8 @@ static void folder_remove(const char *path)
     rmdir(path);
 }
 
-/* Returns the reason of a write that fell short, which liblmdb calls EIO or ENOSPC: writes on and
- * takes the error. */
+/* Returns the true error of a short write, which liblmdb calls EIO or ENOSPC: writes more bytes
+ * until the system says why. */
 static int find_reason(const struct lmdb_sink *self, int code)
 {
     static const char zeros[1 << 16];

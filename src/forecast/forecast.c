@@ -403,7 +403,7 @@ void forecast_schemes(const struct forecast *f, const struct forecast_point *poi
     snprintf(out, bytes, "-");
     if (point->shape.only || (point->workers == 1 && point->how.servers == 0))
         return;
-    for (int w = 0; w <= f->ways.n; w++) { /* last way: another system's own */
+    for (int w = 0; w <= f->ways.n; w++) { /* last: another system's own way */
         struct way way = {.scheme = f->options->exchange.comm.scheme};
         int count = 0;
         if (w < f->ways.n)

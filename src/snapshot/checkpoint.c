@@ -239,7 +239,7 @@ void checkpoint_hash(const struct net *net, bool statistics, char hex[SHA256_HEX
     hash_values(net, NULL, statistics, hex);
 }
 
-/* Text on the parameters, equal in a state and in its model. */
+/* Text that identifies the parameters, equal in a state and in its model. */
 struct words {
     char text[64 + SHA256_HEX];
 };

@@ -224,8 +224,8 @@ static void pause_a_second(void)
     nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
 }
 
-/* Tries again until this process has the lock, or another process clearly holds it. *before: owner
- * that left in order while this process waited. */
+/* Tries for the lock in rounds, until this process has the lock or another clearly holds it.
+ * *before: owner that left in order while this process waited. */
 static int contend(const char *path, const char *own_path, int fd, const struct owner *me,
                    bool patient, struct log *log, struct owner *before)
 {
