@@ -1,4 +1,4 @@
-/* Images on their way: a ring of places, each with the memory of one image. */
+/* Runs images through a ring of places, each with the memory of one image. */
 #include "convert/image_stream.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ static int work(void *context, uint64_t job)
     if (image->failed)
         snprintf(image->error, sizeof image->error, "%.*s", (int)sizeof image->error - 1,
                  error_text());
-    return 0; /* it is said in its turn */
+    return 0; /* `take` reports a failure in the image's turn */
 }
 
 int image_stream_run(const struct image_stream *stream)
@@ -49,7 +49,7 @@ int image_stream_run(const struct image_stream *stream)
         progress_show(&ring.progress, job + 1);
     }
     progress_erase(&ring.progress);
-    if (stream->interrupted()) { /* a thread may read for long, and is not waited for */
+    if (stream->interrupted()) { /* a thread may read for long: do not wait */
         image_outputs_free(stream->outputs);
         stream->release();
         status = error_set("interrupted by a signal; nothing was written");

@@ -1,5 +1,4 @@
-/* Mean images: sums of doubles hold sums of bytes exactly up to 2^53, so their order is of no
- * matter. */
+/* Mean images. Sums in double are exact for bytes up to 2^53, so the order does not matter. */
 #include "convert/mean_image.h"
 
 #include "spec/caffe.pb-c.h"

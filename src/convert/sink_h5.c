@@ -1,5 +1,5 @@
-/* The HDF5 sink: one data set that grows by chunks of about 1 MiB where the number of images is not
- * known before; they are collected until a chunk is full. */
+/* The HDF5 sink: collects images until a chunk of about 1 MiB is full. If the number of images is
+ * unknown, the data set grows chunk by chunk. */
 #include "convert/sink.h"
 
 #include "util/error.h"
@@ -17,14 +17,14 @@ struct hdf5_sink {
     struct sink_options o;
     hid_t file; /* negative: not open */
     struct h5_output data;
-    struct shape shape;  /* of the first image */
-    size_t chunk;        /* records */
+    struct shape shape;  /* shape of the first image */
+    size_t chunk;        /* records per chunk */
     struct strbuf block; /* records not written yet */
     uint64_t written;
-    struct strbuf label; /* int32_t of each record */
+    struct strbuf label; /* labels, an int32_t per record */
 };
 
-/* ---- pieces of the file, with the lock held ---- */
+/* ---- pieces of the file, with HDF5's lock held ---- */
 
 static int labels_write(hid_t file, const char *path, const void *label, size_t count)
 {
@@ -39,7 +39,7 @@ static int labels_write(hid_t file, const char *path, const void *label, size_t 
 
 /* ---- the sink ---- */
 
-/* With the lock held. */
+/* Closes the file. Called with HDF5's lock held. */
 static int file_close(struct hdf5_sink *self)
 {
     int status = h5_output_close(&self->data);
@@ -66,7 +66,7 @@ static void hdf5_close(struct sink *sink)
     free(self);
 }
 
-/* With the lock held, at the first image: its shape is everyone's. */
+/* Creates the data set for images of the first image's shape. Called with HDF5's lock held. */
 static int h5_data_create(struct hdf5_sink *self, const struct shape *shape)
 {
     size_t bytes = shape_elems(shape);
@@ -86,7 +86,7 @@ static int h5_data_create(struct hdf5_sink *self, const struct shape *shape)
     return h5_output_create(self->file, &self->data);
 }
 
-/* With the lock held: the collected records. */
+/* Writes the collected records. Called with HDF5's lock held. */
 static int h5_block_write(struct hdf5_sink *self)
 {
     size_t count = self->block.length ? self->block.length / shape_elems(&self->shape) : 0;

@@ -1,5 +1,5 @@
-/* The LMDB sink, through liblmdb: keys come in their order, so pages are filled one after another.
- * Transactions are short, and between them the map is enlarged long before it is full. */
+/* The LMDB sink, through liblmdb. Keys come in order, so pages fill one after another. Transactions
+ * are short, and between them the map grows long before it is full. */
 #include "convert/sink.h"
 
 #include "util/error.h"
@@ -24,20 +24,20 @@ bool sink_is_lmdb_folder(const char *path)
 {
     DIR *stream = opendir(path);
     struct dirent *entry;
-    bool has_data = false, others = false;
+    bool has_data = false, has_others = false;
 
     if (!stream)
         return false;
     while ((entry = readdir(stream)) != NULL) {
-        bool own = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+        bool is_own = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
 
         for (int i = 0; i < 3; i++)
-            own = own || strcmp(entry->d_name, own_files[i]) == 0;
+            is_own = is_own || strcmp(entry->d_name, own_files[i]) == 0;
         has_data = has_data || strcmp(entry->d_name, "data.mdb") == 0;
-        others = others || !own;
+        has_others = has_others || !is_own;
     }
     closedir(stream);
-    return has_data && !others;
+    return has_data && !has_others;
 }
 
 #ifdef HAVE_LMDB
@@ -63,7 +63,7 @@ struct lmdb_sink {
     size_t map, pending, records; /* bytes of the map; bytes and records in the transaction */
     size_t total;                 /* bytes put so far */
     struct strbuf value;
-    bool made; /* the temporary folder is ours */
+    bool has_temp; /* this sink made the temporary folder */
 };
 
 static void folder_remove(const char *path)
@@ -76,8 +76,8 @@ static void folder_remove(const char *path)
     rmdir(path);
 }
 
-/* liblmdb calls a write that fell short an input/output error or a full disk: writing on says why
- * it did. */
+/* Returns the true error of a short write, which liblmdb calls EIO or ENOSPC: writes more bytes
+ * until the system says why. */
 static int find_reason(const struct lmdb_sink *self, int code)
 {
     static const char zeros[1 << 16];
@@ -105,7 +105,7 @@ static void lmdb_close(struct sink *sink)
 {
     struct lmdb_sink *self = (struct lmdb_sink *)sink;
 
-    if (self->made)
+    if (self->has_temp)
         folder_remove(sink->temp);
     if (self->txn)
         mdb_txn_abort(self->txn);
@@ -190,7 +190,7 @@ static int classes_write(const struct lmdb_sink *self)
     return status;
 }
 
-/* The new folder in the place of the old one, which had been looked at. */
+/* Puts the new folder in the place of the old folder, which the caller has checked. */
 static int folder_commit(const char *temp, const char *path)
 {
     struct strbuf name = {0};
@@ -227,7 +227,7 @@ static int lmdb_commit(struct sink *sink)
     self->env = NULL;
     if (status || classes_write(self) || folder_commit(sink->temp, sink->path))
         return -1;
-    self->made = false; /* what there is has its name */
+    self->has_temp = false; /* the temporary folder is now the final one */
     return 0;
 }
 
@@ -241,16 +241,16 @@ static int env_open(struct lmdb_sink *self)
 {
     int code;
 
-    if (sink_is_lmdb_folder(self->sink.temp)) /* what a killed run left */
+    if (sink_is_lmdb_folder(self->sink.temp)) /* folder of a killed run */
         folder_remove(self->sink.temp);
     if (mkdir(self->sink.temp, 0777) != 0)
         return error_set("%s: cannot be made: %s", self->sink.temp, strerror(errno));
-    self->made = true;
+    self->has_temp = true;
     code = mdb_env_create(&self->env);
     if (code == 0)
         code = mdb_env_set_mapsize(self->env, self->map);
-    /* Nobody else knows the file yet, and it is forced to the disk at its end. The lock file would
-     * be mapped, and writing to it on a full disk is a SIGBUS. */
+    /* MDB_NOSYNC: nobody else knows the file yet, and commit forces it to disk. MDB_NOLOCK: the
+     * lock file would be mapped, and writing to it on a full disk is a SIGBUS. */
     if (code == 0)
         code = mdb_env_open(self->env, self->sink.temp, MDB_NOSYNC | MDB_NOLOCK, 0666);
     return code ? lmdb_failed(self, code) : 0;

@@ -1,4 +1,4 @@
-/* Images for training and for tests. */
+/* Divides images into sets for training and for tests. */
 #include "convert/split.h"
 
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static int by_label(const void *a, const void *b)
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* The n images of one class. */
+/* Draws the test images among the n images of one class. */
 static int draw_class(const struct list *list, const struct labelled *image, uint64_t n,
                       double share, const struct rng *rng, bool *test)
 {

@@ -1,5 +1,5 @@
-/* What a forecast comes to: which network would be enough, and whether spare nodes as servers help.
- * Each question is the last number of nodes once more with another link or more nodes. */
+/* Finds which network would be enough, and whether spare nodes help as servers. Each question
+ * simulates the last number of nodes again, with another link or more nodes. */
 #include "forecast/forecast.h"
 
 #include "util/error.h"
@@ -8,11 +8,11 @@
 #include <math.h>
 #include <stdio.h>
 
-#define ENOUGH       0.95 /* of the workers' capacity */
-#define WORTH_A_NODE 1.05 /* times as fast, or servers are not worth their nodes */
-#define CLOSE        1.02 /* links that differ by less are not told apart */
+#define ENOUGH       0.95 /* fraction of the workers' capacity */
+#define WORTH_A_NODE 1.05 /* factor in speed below which servers are not worth their nodes */
+#define CLOSE        1.02 /* factor below which two links count as equal */
 
-static const double SLOWEST = 1e6, FASTEST = 1e12; /* links that are tried, bytes per second */
+static const double SLOWEST = 1e6, FASTEST = 1e12; /* range of links to try, bytes per second */
 
 static const struct forecast_point *last_point(const struct forecast *f)
 {
@@ -21,14 +21,14 @@ static const struct forecast_point *last_point(const struct forecast *f)
 
 static int speedup_at(const struct forecast *f, double link_Bps, double *out)
 {
-    struct forecast other = *f; /* lives shorter than what it borrows */
+    struct forecast changed = *f; /* a copy that *f, from which it borrows, outlives */
 
-    other.cluster.link_Bps = link_Bps;
-    return forecast_try(&other, last_point(f)->nodes, f->options->exchange.servers, true, out);
+    changed.cluster.link_Bps = link_Bps;
+    return forecast_try(&changed, last_point(f)->nodes, f->options->exchange.servers, true, out);
 }
 
-/* The slowest link on which all workers but a twentieth are worth their while. From this one in
- * steps of two, to have it between two of them, then halving what is between. */
+/* Finds the slowest link on which workers reach ENOUGH of their capacity: doubles or halves the
+ * rate to find an interval, then halves the interval. */
 static int find_enough(const struct forecast *f, struct forecast_advice *out)
 {
     double wanted = ENOUGH * last_point(f)->capacity, speedup = last_point(f)->speedup;
@@ -57,7 +57,7 @@ static int find_enough(const struct forecast *f, struct forecast_advice *out)
     return 0;
 }
 
-/* A quarter as many more nodes as servers, half as many, as many: the first that is worth it. */
+/* Tries a quarter as many server nodes, half as many, as many, and takes the first worth it. */
 static int find_servers(const struct forecast *f, struct forecast_advice *out)
 {
     const struct forecast_point *point = last_point(f);
@@ -66,15 +66,16 @@ static int find_servers(const struct forecast *f, struct forecast_advice *out)
     if (f->options->exchange.servers > 0 || point->nodes < 2)
         return 0;
     for (int part = 4; part >= 1 && out->server_nodes == 0; part /= 2) {
-        int more = (point->nodes + part - 1) / part;
+        int extra = (point->nodes + part - 1) / part;
         double speedup;
-        if (more == before)
+        if (extra == before)
             continue;
-        before = more;
-        if (forecast_try(f, point->nodes + more, more * f->options->ranks_per_node, true, &speedup))
+        before = extra;
+        if (forecast_try(f, point->nodes + extra, extra * f->options->ranks_per_node, true,
+                         &speedup))
             return -1;
         if (speedup > WORTH_A_NODE * point->speedup) {
-            out->server_nodes = more;
+            out->server_nodes = extra;
             out->servers_speedup = speedup;
         }
     }
@@ -84,13 +85,13 @@ static int find_servers(const struct forecast *f, struct forecast_advice *out)
 static int find_balance(const struct forecast *f, struct forecast_advice *out)
 {
     struct forecast_options options = *f->options;
-    struct forecast other = *f;
+    struct forecast changed = *f;
 
     if (options.nspeeds == 0 || options.balance)
         return 0;
     options.balance = true;
-    other.options = &options;
-    return forecast_try(&other, last_point(f)->nodes, options.exchange.servers, false,
+    changed.options = &options;
+    return forecast_try(&changed, last_point(f)->nodes, options.exchange.servers, false,
                         &out->balanced_speedup);
 }
 
@@ -126,14 +127,14 @@ static void say_network(const struct forecast *f, const struct forecast_advice *
 static void say_servers(const struct forecast *f, const struct forecast_advice *advice, char *out,
                         size_t bytes)
 {
-    int more = advice->server_nodes, nodes = last_point(f)->nodes;
+    int extra = advice->server_nodes, nodes = last_point(f)->nodes;
 
     *out = '\0';
-    if (more > 0)
+    if (extra > 0)
         snprintf(out, bytes,
                  " %d extra server-only node%s (--nodes=%d --servers=%d) would raise the speed-up "
                  "to %.2f.",
-                 more, more == 1 ? "" : "s", nodes + more, more * f->options->ranks_per_node,
+                 extra, extra == 1 ? "" : "s", nodes + extra, extra * f->options->ranks_per_node,
                  advice->servers_speedup);
     else if (f->options->exchange.servers == 0 && nodes > 1)
         snprintf(out, bytes, " Dedicated servers would not make it 5 %% faster.");

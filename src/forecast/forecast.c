@@ -1,4 +1,4 @@
-/* Plans without a cluster, and how they are played. */
+/* Makes plans without a cluster, and simulates them. */
 #include "forecast/forecast.h"
 
 #include "forecast/layer_times.h"
@@ -12,8 +12,8 @@
 
 /* ---- one number of nodes ---- */
 
-/* Ranks fill one node after the other. Dedicated servers are the last ones, so they leave whole
- * nodes before they leave parts. */
+/* Fills one node after the other with ranks. Dedicated servers are the last ranks, so they take
+ * whole nodes before they take parts. */
 static int find_shape(const struct exchange_options *exchange,
                       const struct forecast_options *options, int nodes, struct exchange_shape *out)
 {
@@ -41,7 +41,7 @@ static struct exchange_net net_of(const struct forecast *f, const struct forecas
                                  .batch = f->batch / f->options->iter_size};
 }
 
-/* How fast the point's workers are, and what each has of the batch. */
+/* Sets the speeds of the point's workers and their shares of the batch. */
 static int deal(const struct forecast *f, struct forecast_point *point)
 {
     const struct forecast_options *options = f->options;
@@ -107,10 +107,10 @@ static void free_point(struct forecast_point *point)
     choose_answer_free(&point->answer);
 }
 
-/* ---- playing ---- */
+/* ---- simulation ---- */
 
-/* The options by which such a plan is played; cluster: to be kept as long as what is returned. The
- * sizes of a dilated plan are so many times smaller; its products and updates take as long. */
+/* Returns the options for simulating a plan. cluster: filled; must live as long as the options.
+ * dilated: factor by which the plan's sizes are smaller; its products and updates take as long. */
 static struct simulate_options options_of(const struct forecast *f,
                                           const struct forecast_point *point, int dilated,
                                           struct cost_cluster *cluster)
@@ -131,14 +131,14 @@ static struct simulate_options options_of(const struct forecast *f,
     return options;
 }
 
-/* system: NULL for training as it is. ranks, watch: may be NULL; watched are as many iterations as
- * *out has. */
+/* Simulates a plan. system: NULL for training as it is. watch: over out->iterations iterations, or
+ * NULL. ranks: filled, or NULL. */
 static int play(const struct forecast *f, const struct forecast_point *point,
                 const struct plan *plan, const struct system *system,
                 const struct simulate_watch *watch, struct simulate_result *out,
                 struct simulate_rank *ranks)
 {
-    enum { DRAWN_ITERATIONS = 20 }; /* draws differ: more iterations of them */
+    enum { DRAWN_ITERATIONS = 20 }; /* enough to average over random draws */
     struct cost_cluster cluster;
     struct simulate_options options = options_of(f, point, plan->options.dilate, &cluster);
 
@@ -152,22 +152,22 @@ static int play(const struct forecast *f, const struct forecast_point *point,
 
 /* ---- under a --comm ---- */
 
-/* What --comm=auto takes; quick: as struct choose_question. */
+/* Asks what --comm=auto chooses. quick: as in struct choose_question. */
 static int ask(const struct forecast *f, struct forecast_point *point, bool quick)
 {
     const struct exchange_net net = net_of(f, point);
     struct cost_cluster cluster;
-    struct exchange_cluster there = {.play = options_of(f, point, point->how.dilate, &cluster),
-                                     .dilate = point->how.dilate,
-                                     .quick = quick};
+    struct exchange_cluster target = {.play = options_of(f, point, point->how.dilate, &cluster),
+                                      .dilate = point->how.dilate,
+                                      .quick = quick};
     struct exchange_deal deal = {.share = point->share, .pace = point->pace};
 
-    there.play.stragglers = 0;
-    return exchange_choose(&f->options->exchange, &point->shape, &net, &there, &point->how,
+    target.play.stragglers = 0;
+    return exchange_choose(&f->options->exchange, &point->shape, &net, &target, &point->how,
                            f->options->balance ? &deal : NULL, &point->answer);
 }
 
-/* The plan under options.exchange, to be destroyed. */
+/* Makes the plan under options.exchange. The caller destroys *out. */
 static int make_plan(const struct forecast *f, struct forecast_point *point, bool quick,
                      struct plan **out)
 {
@@ -190,7 +190,7 @@ int forecast_try(const struct forecast *f, int nodes, int servers, bool quick, d
     int status = set_up(f, nodes, servers, &point);
 
     if (!status && point.shape.asks && f->options->play.stragglers <= 0) {
-        status = ask(f, &point, quick); /* what it takes has been played */
+        status = ask(f, &point, quick); /* auto has simulated its choice */
         result.seconds = point.answer.seconds;
     } else if (!status) {
         status = error_status(make_plan(f, &point, quick, &plan) ||
@@ -203,7 +203,7 @@ int forecast_try(const struct forecast *f, int nodes, int servers, bool quick, d
     return status;
 }
 
-/* When the bytes of an iteration leave: the same once more, watched. */
+/* Simulates the iteration once more, and counts the bytes that leave in each interval. */
 static int watch(const struct forecast *f, struct forecast_point *point, const struct plan *plan)
 {
     int n = f->options->intervals;
@@ -233,7 +233,7 @@ static int play_point(const struct forecast *f, struct forecast_point *point,
     for (int i = 0; i < plan->nleaders && !status; i++)
         point->bytes_most = ranks[i].sent > point->bytes_most ? ranks[i].sent : point->bytes_most;
     free(ranks);
-    /* the update that a profile has is of the rank that trains for itself; see find_alone */
+    /* a profile's update is that of a rank that trains alone; see find_alone */
     if (!status && plan_is_alone(plan) && point->workers == 1 && f->cluster.update_Bps > 0 &&
         (!point->pace || point->pace[0].speed == 1) && options->play.stragglers <= 0 &&
         !(options->system && options->system->manner.syncs_alone))
@@ -262,9 +262,9 @@ static int run_point(const struct forecast *f, int nodes, struct forecast_point 
     return 0;
 }
 
-/* ---- all of it ---- */
+/* ---- all points ---- */
 
-/* The passes by operations, or as measured. */
+/* Finds the times of the passes, by operations or from a profile. */
 static int find_work(struct forecast *f)
 {
     double rate = f->options->images_per_second;
@@ -274,7 +274,7 @@ static int find_work(struct forecast *f)
     if (f->batch == 0)
         return error_set("%s: the net has no data layer, so its batch is not known",
                          f->net->def->file);
-    /* a rank that trains so fast multiplies so fast: forward once, backward twice the operations */
+    /* a rank's rate of products by its images: backward doubles forward's operations */
     if (rate > 0 && !f->options->profile && !f->options->products_measured)
         f->cluster.gemm_flops = 3 * f->net->flops / f->batch * rate;
     if (f->options->profile && profiles_check_batch(f->options->profile, f->batch))
@@ -305,21 +305,21 @@ static double update_seconds(const struct forecast *f)
     return elems * sizeof(float) / f->cluster.update_Bps;
 }
 
-/* A rank that trains for itself, played as all else is; where the profile has the update's time,
- * that is the passes' and its. */
+/* Finds the time of a rank that trains alone: simulated or, if the profile has the update's time,
+ * passes plus update. */
 static int find_alone(struct forecast *f)
 {
-    const struct plan_options one = {.registry = sync_schemes,
-                                     .comm = {.policy = COMM_NONE},
-                                     .nranks = 1,
-                                     .sizes.chunk = PLAN_LARGEST_MESSAGE,
-                                     .iter_size = f->options->iter_size};
+    const struct plan_options alone = {.registry = sync_schemes,
+                                       .comm = {.policy = COMM_NONE},
+                                       .nranks = 1,
+                                       .sizes.chunk = PLAN_LARGEST_MESSAGE,
+                                       .iter_size = f->options->iter_size};
     const struct forecast_point point = {.played = f->cluster};
     struct simulate_result result;
     struct plan *plan;
     int status;
 
-    if (plan_create(&one, f->work.ngroups, f->groups, &plan))
+    if (plan_create(&alone, f->work.ngroups, f->groups, &plan))
         return -1;
     status = play(f, &point, plan, NULL, NULL, &result, NULL);
     plan_destroy(plan);
@@ -329,7 +329,7 @@ static int find_alone(struct forecast *f)
     return status;
 }
 
-/* The ways that a layer may go. */
+/* Lists the ways that a layer may go. */
 static void find_ways(struct forecast *f)
 {
     const struct exchange_options *o = &f->options->exchange;
@@ -367,7 +367,7 @@ void forecast_free(struct forecast *f)
     memset(f, 0, sizeof *f);
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
 const char *forecast_comm_name(const struct forecast *f)
 {
@@ -403,7 +403,7 @@ void forecast_schemes(const struct forecast *f, const struct forecast_point *poi
     snprintf(out, bytes, "-");
     if (point->shape.only || (point->workers == 1 && point->how.servers == 0))
         return;
-    for (int w = 0; w <= f->ways.n; w++) { /* the last: another system's own */
+    for (int w = 0; w <= f->ways.n; w++) { /* last: another system's own way */
         struct way way = {.scheme = f->options->exchange.comm.scheme};
         int count = 0;
         if (w < f->ways.n)

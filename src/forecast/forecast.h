@@ -1,6 +1,6 @@
-/* How training of a net would go on a cluster that need not be there: for each number of nodes the
- * schemes that --comm would take (simulate/choose.h) and an iteration played message by message
- * (simulate/simulate.h). What `poseidon plan` prints. */
+/* Forecasts the training of a net on a cluster that need not exist. For each number of nodes: the
+ * schemes that --comm would choose (simulate/choose.h), and an iteration simulated message by
+ * message (simulate/simulate.h). `poseidon plan` prints the forecast. */
 #ifndef POSEIDON_FORECAST_FORECAST_H
 #define POSEIDON_FORECAST_FORECAST_H
 
@@ -17,101 +17,100 @@ struct forecast_options {
     int nodes[FORECAST_MAX_POINTS];
     int npoints;
     int ranks_per_node;
-    struct exchange_options exchange;   /* hierarchy: auto or off; the system settles overlap */
-    double speeds[FORECAST_MAX_SPEEDS]; /* of the nodes' ranks, over that of the rank that is
-                                           described below; node i has number i % nspeeds */
-    int nspeeds;                        /* 0: all are alike */
-    bool balance;             /* the batch is dealt by speed; else every worker has as much of it */
-    int iter_size;            /* passes per iteration */
-    const char *profile;      /* measured times of the layers, or NULL */
-    bool products_measured;   /* the cluster's rate of products was given or measured: it stays */
-    double images_per_second; /* of one rank alone, forward and backward; 0: by operations */
-    const struct system *system;  /* that is played instead of training; NULL: none */
-    struct simulate_options play; /* leaf_nodes, oversubscription, stragglers and seed alone are
-                                     read */
-    int intervals;                /* into which an iteration's bytes are divided; 0: not asked */
+    struct exchange_options exchange;   /* hierarchy: auto or off; the system sets overlap */
+    double speeds[FORECAST_MAX_SPEEDS]; /* speeds of nodes' ranks; the rank described below has 1.
+                                           Node i has number i % nspeeds */
+    int nspeeds;                        /* 0: all workers are equally fast */
+    bool balance;                       /* the batch is dealt by speed; else in equal shares */
+    int iter_size;                      /* passes per iteration */
+    const char *profile;                /* file with measured times of the layers, or NULL */
+    bool products_measured;   /* the cluster's gemm_flops was given or measured, and stays */
+    double images_per_second; /* rate of one rank alone, forward and backward; 0: from operations */
+    const struct system *system;  /* system to simulate instead of training; NULL: none */
+    struct simulate_options play; /* simulator's options; leaf_nodes, oversubscription, stragglers
+                                     and seed alone are read */
+    int intervals; /* intervals of an iteration whose bytes are counted; 0: not asked */
 };
 
-/* One number of nodes. */
+/* Forecast for one number of nodes. */
 struct forecast_point {
     int nodes;
-    int workers;                   /* in all */
-    int leaders;                   /* of a node */
-    double capacity;               /* of all workers, in ranks of speed 1 */
-    struct simulate_pace *pace;    /* per worker; owned; NULL: all are alike */
-    int *share;                    /* likewise: images of a pass */
-    int locals;                    /* workers of a node; 1: each worker sends for itself */
-    int servers;                   /* dedicated ones, or all leaders */
+    int workers;                   /* workers over all nodes */
+    int leaders;                   /* leaders per node */
+    double capacity;               /* sum of the workers' speeds; a rank of speed 1 counts 1 */
+    struct simulate_pace *pace;    /* pace per worker; owned; NULL: equally fast workers */
+    int *share;                    /* images of a pass, per worker; owned; NULL: equal shares */
+    int locals;                    /* workers per node; 1: each worker sends for itself */
+    int servers;                   /* dedicated servers, or all leaders if there are none */
     struct exchange_shape shape;   /* owned */
-    struct cost_cluster played;    /* under bytes_per_second */
-    struct plan_options how;       /* with auto's ways and sizes */
-    struct way *chosen;            /* per group; owned */
-    struct choose_answer answer;   /* --comm=auto's; its way is NULL where it was not asked */
-    struct simulate_result result; /* of what is chosen */
-    double speedup;                /* against one rank of speed 1 alone */
-    double images_per_second;      /* of all workers */
-    double bytes_sent, bytes_most; /* in an iteration: by a node, mean; by the busiest rank */
-    double *sent; /* by a node in each of options.intervals; owned; NULL: not asked for */
-    struct link_meter burst; /* then: of the busiest links; full_seconds of an iteration */
-    struct cost *table;      /* per group and way (forecast_price); owned; NULL before */
+    struct cost_cluster played;    /* the cluster, slowed down to bytes_per_second */
+    struct plan_options how;       /* plan options, with auto's ways and sizes */
+    struct way *chosen;            /* way of each group; owned */
+    struct choose_answer answer;   /* answer of --comm=auto; way is NULL if another --comm is set */
+    struct simulate_result result; /* simulation of the chosen plan */
+    double speedup;                /* factor over the speed of one rank of speed 1 alone */
+    double images_per_second;      /* rate of all workers together */
+    double bytes_sent, bytes_most; /* bytes per iteration: of a node (mean); of the busiest rank */
+    double *sent; /* bytes of a node in each of options.intervals; owned; NULL: not asked */
+    struct link_meter burst; /* meter of the busiest links, if `sent`; full_seconds per iteration */
+    struct cost *table;      /* cost per group and way (forecast_price); owned; NULL before */
 };
 
-/* What would change a point. */
+/* Changes that would make a point faster. */
 struct forecast_advice {
-    double enough_Bps;   /* the slowest link that is enough for 95 % of the capacity; 0: none is */
-    double most_speedup; /* on the fastest link, where no link is enough */
-    int server_nodes;    /* additional nodes with servers alone that make the point 5 % faster; 0:
-                            no number up to the point's own does, or none was asked for */
-    double servers_speedup;  /* with these nodes */
-    double balanced_speedup; /* were the batch dealt by speed; 0: it is, or all are alike */
+    double enough_Bps;   /* slowest link rate that gives 95 % of the capacity; 0: no rate does */
+    double most_speedup; /* speed-up on the fastest link, if no link is enough */
+    int server_nodes; /* extra server-only nodes that make the point 5 % faster; 0: no such number,
+                         or not asked */
+    double servers_speedup;  /* speed-up with these server_nodes */
+    double balanced_speedup; /* speed-up with the batch dealt by speed; 0: no other deal to try */
 };
 
 struct forecast {
-    struct owner owner; /* of the arrays of `work` */
+    struct owner owner; /* owner of the arrays in `work` */
     const struct forecast_options *options;
     struct cost_cluster cluster;
     const struct net *net;
-    const struct group *groups; /* the net's */
-    struct ways ways; /* that a layer may go: what auto may choose; or the parameter server, and the
-                         scheme that was named */
+    const struct group *groups; /* the net's groups */
+    struct ways ways; /* ways of a layer: auto's candidates; or the parameter server and a named
+                         lossy scheme */
     struct layer_times work;
     int batch; /* images per rank and iteration */
     double forward_seconds, backward_seconds;
-    double alone_seconds; /* an iteration of one rank, its update included */
+    double alone_seconds; /* time of one rank's iteration alone, update included */
     struct forecast_point points[FORECAST_MAX_POINTS];
 };
 
-/* Plays every number of nodes. options and net, which needs no buffers, are borrowed for the
- * forecast's life. */
+/* Simulates every number of nodes. Borrows options and net, which needs no buffers, for life. */
 int forecast_create(const struct forecast_options *options, const struct cost_cluster *cluster,
                     const struct net *net, struct forecast *out);
 void forecast_free(struct forecast *forecast);
 
-/* The speed-up of `nodes` nodes with `servers` dedicated servers over one rank alone. quick: of
- * auto's choice (simulate/choose.h). */
+/* Gets the speed-up of `nodes` nodes with `servers` dedicated servers over one rank alone. quick:
+ * as in auto's question (simulate/choose.h). */
 int forecast_try(const struct forecast *forecast, int nodes, int servers, bool quick,
                  double *speedup);
 
-/* "auto", "paper", "ps", "poseidon", ...: what is played. */
+/* Returns the name of the simulated --comm: "auto", "paper", "ps", "poseidon", ... */
 const char *forecast_comm_name(const struct forecast *forecast);
 
-/* Fills the point's table: every group by itself in every way, as it is played. */
+/* Fills the point's table: the simulated cost of every group alone, in every way. */
 int forecast_price(const struct forecast *forecast, struct forecast_point *point);
 
-/* Of the table; NULL for a way that is none of forecast->ways. */
+/* Returns an entry of the point's table; NULL for a way that is not in forecast->ways. */
 const struct cost *forecast_cost(const struct forecast *forecast,
                                  const struct forecast_point *point, int group, struct way way);
 
-/* Why the group goes as it goes, without a full stop; by the table. */
+/* Writes why the group goes its way, by the point's table; no full stop. */
 void forecast_reason(const struct forecast *forecast, const struct forecast_point *point, int group,
                      char *out, size_t bytes);
 
-/* "16 PS, 3 SFB": how many groups go by what; "-": nothing is sent. */
+/* Writes how many groups use each scheme: "16 PS, 3 SFB"; "-": nothing is sent. */
 void forecast_schemes(const struct forecast *forecast, const struct forecast_point *point,
                       char *out, size_t bytes);
 
-/* Which network or servers would be enough for the last point, and that in sentences; then what
- * lossy ways save there and cost. */
+/* Find which network or servers would be enough for the last point, and write that in sentences,
+ * with what lossy ways save and cost there. */
 int forecast_advise(const struct forecast *forecast, struct forecast_advice *out);
 void forecast_advice_words(const struct forecast *forecast, const struct forecast_advice *advice,
                            char *out, size_t bytes);

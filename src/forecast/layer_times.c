@@ -1,4 +1,4 @@
-/* The seconds of a net's layers, estimated or measured. */
+/* Estimates or reads the compute times of a net's layers. */
 #include "forecast/layer_times.h"
 
 #include "engine/replay/profile.h"
@@ -15,8 +15,8 @@ static double moved_bytes(const struct layer *layer)
     return bytes;
 }
 
-/* Backward of a layer with parameters has one product for the weights' gradient and one for the
- * bottoms', each as large as the forward product. */
+/* Returns the products of a layer's backward, each as large as the forward product: one for the
+ * weights' gradient and one for the bottoms'. */
 static double backward_products(const struct layer *layer)
 {
     bool weights = false, bottoms = false;
@@ -43,8 +43,7 @@ static void find_layers(const struct net *net, struct layer_times *work)
     }
 }
 
-/* A BatchNorm over all workers adds up two values of each channel, and the count of the first sum.
- */
+/* Finds the sums over all workers: of two values per BatchNorm channel, and at first the count. */
 static int find_joins(struct owner *owner, const struct net *net, struct layer_times *work)
 {
     int n = net->nlayers;
@@ -92,7 +91,7 @@ int layer_times_estimate(struct owner *owner, const struct net *net,
     return 0;
 }
 
-/* Layers that the net inserted (splits) may be missing in the file. */
+/* Takes the layers' times from a profile, which may lack layers that the net inserted (splits). */
 static int take_times(const struct net *net, const struct profile *profile,
                       struct layer_times *work)
 {
@@ -143,8 +142,8 @@ void layer_times_stretch(struct layer_times *times, double seconds)
     }
 }
 
-/* Only the last micro-batch's backward makes gradients final, and only the first one's forward
- * waits: those between are as one long layer on top. */
+/* Adds passes as one long layer on top: only the first pass's forward waits for parameters, and
+ * only the last pass's backward makes gradients final. */
 void layer_times_repeat(struct layer_times *work, int iter_size)
 {
     int last = work->nlayers - 1;

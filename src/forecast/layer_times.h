@@ -1,25 +1,25 @@
-/* How long a net's layers compute, as the simulator knows it. */
+/* Compute times of a net's layers, for the simulator. */
 #ifndef POSEIDON_FORECAST_LAYER_TIMES_H
 #define POSEIDON_FORECAST_LAYER_TIMES_H
 
 #include "net/net.h"
 #include "simulate/simulate.h"
 
-/* By the operations of the layers: products at gemm_flops, all else at the rate of copying its
- * data. For a net without figures of its own. The owner has its arrays. */
+/* Estimates the times by the layers' operations: products at gemm_flops, all else at the rate of
+ * copying a layer's data. For nets without measured times. The owner gets the arrays. */
 int layer_times_estimate(struct owner *owner, const struct net *net,
                          const struct cost_cluster *cluster, struct layer_times *out);
 
-/* From a file of measured times (engine/replay/profile.h), one line for every layer that is in the
- * net's file. The rates of products and updates there, if any, become cluster's, and that of copies
- * where the cluster has none. */
+/* Reads the times from a profile (engine/replay/profile.h) with a line for every layer of the net's
+ * file. The profile's rates of products and updates, if any, replace the cluster's; its rate of
+ * copies is taken if the cluster has none. */
 int layer_times_read(struct owner *owner, const struct net *net, const char *file,
                      struct cost_cluster *cluster, struct layer_times *out);
 
-/* Makes them last that long together. */
+/* Scales all times, so that their sum is `seconds`. */
 void layer_times_stretch(struct layer_times *times, double seconds);
 
-/* Of one pass, the times of an iteration of that many. */
+/* Turns the times of one pass into those of an iteration of iter_size passes. */
 void layer_times_repeat(struct layer_times *times, int iter_size);
 
 #endif

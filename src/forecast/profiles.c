@@ -1,4 +1,4 @@
-/* models/profiles/DEVICE-NET.csv, wherever models is. */
+/* Finds models/profiles/DEVICE-NET.csv, wherever the folder models is. */
 #define _GNU_SOURCE
 #include "forecast/profiles.h"
 
@@ -26,8 +26,7 @@ static bool is_device(const char *text)
 
 enum { FOLDERS = 3 };
 
-/* One of the folders of profiles: beside the model's, of the build's source, of the installation.
- */
+/* Appends a folder of profiles: beside the model's, in the build's source, in the installation. */
 static void put_folder(struct strbuf *out, int number, const char *model)
 {
     static const char *const folders[FOLDERS] = {"../profiles/", "../models/profiles/",
@@ -41,7 +40,7 @@ static void put_folder(struct strbuf *out, int number, const char *model)
     strbuf_puts(out, folders[number]);
 }
 
-/* The name of the folder that the model is in. */
+/* Returns the name of the folder that holds the model. The caller frees the name. */
 static char *net_of(const char *model)
 {
     char *slash;
@@ -104,7 +103,7 @@ static int find_device(const char *device, const char *model, char **file)
     return *file ? 0 : -1;
 }
 
-/* What the file was timed with; 0: it does not tell. */
+/* Gets the batch with which a profile was timed; 0: the file does not say. */
 static int read_batch(const char *file, int *batch)
 {
     struct profile profile;

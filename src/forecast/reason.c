@@ -1,21 +1,21 @@
-/* Why a layer goes as it goes, in words. */
+/* Explains in words why a layer goes its way. */
 #include "forecast/forecast.h"
 
 #include "util/units.h"
 
 #include <stdio.h>
 
-/* Of what auto may choose, the cheapest that is not the chosen one. False: there is none. */
+/* Finds the cheapest of auto's candidates besides the chosen way; false: there is none. */
 static bool find_runner_up(const struct forecast *f, const struct forecast_point *point, int g,
                            struct way *out)
 {
     const struct cost *best = NULL;
 
     for (int w = 0; w < f->ways.n; w++) {
-        const struct cost *other = forecast_cost(f, point, g, f->ways.way[w]);
-        if (!way_is(f->ways.way[w], point->chosen[g]) && other->possible &&
-            (!best || other->seconds < best->seconds)) {
-            best = other;
+        const struct cost *candidate = forecast_cost(f, point, g, f->ways.way[w]);
+        if (!way_is(f->ways.way[w], point->chosen[g]) && candidate->possible &&
+            (!best || candidate->seconds < best->seconds)) {
+            best = candidate;
             *out = f->ways.way[w];
         }
     }
@@ -25,33 +25,34 @@ static bool find_runner_up(const struct forecast *f, const struct forecast_point
 static void explain_choice(const struct forecast *f, const struct forecast_point *point, int g,
                            char *out, size_t bytes)
 {
-    const struct cost *mine = forecast_cost(f, point, g, point->chosen[g]), *other;
-    struct way_text own = way_label(point->chosen[g]), its;
+    const struct cost *mine = forecast_cost(f, point, g, point->chosen[g]), *runner_up;
+    struct way_text chosen_label = way_label(point->chosen[g]), runner_label;
     struct way way;
     double computes;
 
     if (!find_runner_up(f, point, g, &way)) {
-        snprintf(out, bytes, "%s is the only scheme possible%s", own.text,
+        snprintf(out, bytes, "%s is the only scheme possible%s", chosen_label.text,
                  f->groups[g].factorable ? "" : " for a layer without factors");
         return;
     }
-    other = forecast_cost(f, point, g, way);
-    its = way_label(way);
-    computes = other->compute_seconds + other->stolen_seconds;
-    if (mine->seconds <= other->seconds)
+    runner_up = forecast_cost(f, point, g, way);
+    runner_label = way_label(way);
+    computes = runner_up->compute_seconds + runner_up->stolen_seconds;
+    if (mine->seconds <= runner_up->seconds)
         snprintf(out, bytes, "%s%s takes %s, %s %s", f->groups[g].factorable ? "" : "no factors; ",
-                 own.text, units_seconds(mine->seconds).text, its.text,
-                 units_seconds(other->seconds).text);
+                 chosen_label.text, units_seconds(mine->seconds).text, runner_label.text,
+                 units_seconds(runner_up->seconds).text);
     else if (mine->compute_seconds + mine->stolen_seconds < computes)
         snprintf(out, bytes,
                  "%s alone is faster, %s instead of %s, but %s of that is computing, which nothing "
                  "hides",
-                 its.text, units_seconds(other->seconds).text, units_seconds(mine->seconds).text,
-                 units_seconds(computes).text);
+                 runner_label.text, units_seconds(runner_up->seconds).text,
+                 units_seconds(mine->seconds).text, units_seconds(computes).text);
     else
         snprintf(out, bytes,
                  "%s alone is faster, %s instead of %s, but other layers would wait longer",
-                 its.text, units_seconds(other->seconds).text, units_seconds(mine->seconds).text);
+                 runner_label.text, units_seconds(runner_up->seconds).text,
+                 units_seconds(mine->seconds).text);
 }
 
 static void explain_rule(const struct forecast *f, const struct forecast_point *point, int g,

@@ -1,25 +1,23 @@
 /* The table of other systems. Sources:
  *
- * caffe-ps, wfbp, poseidon: Zhang et al., USENIX ATC 2017, who compare with a parameter server
- * under Caffe, and with their own without SFB. caffe-ps puts a tensor on one server as a whole: its
- * published times grow by about as much with every node, which nothing else explains
+ * caffe-ps, wfbp, poseidon: Zhang et al., USENIX ATC 2017, who compare Poseidon with a parameter
+ * server under Caffe, and with Poseidon without SFB. caffe-ps puts a whole tensor on one server:
+ * its published times grow by about as much with every node, which nothing else explains
  * (tests/cluster/VALIDATION.md).
  *
- * tf-ps: TensorFlow up to 1.3, by its own code and by measurements in its issues; no figure of
- * Zhang et al. went into it. replica_device_setter places every variable on one server, in turn. A
- * gradient is sent when it is there. The SyncReplicasOptimizer of that time puts all gradients of a
- * variable into one tensor (dequeue_many), adds that up, and lets nobody read before all variables
- * are updated. Then all are called for at once and share the connections, so that the large ones
- * come together: forward waits for all. Who needs a tensor calls for it (RecvTensor), and a thread
- * of its process copies it together: 0.9 GB/s (issue 6116) by a benchmark of 10 MB (4498), 569 MB/s
- * for 128 MB (6256), since gRPC moved all slices that were left for each that it took (grpc/grpc
- * 8975). Both together are 0.947 GB/s, half of it at 193 MB. Eight callers of one process got
- * 2.555 GB/s (6116). Of tiny tensors 30 took 1.46 ms longer than one (pull request 7466): 50 us
- * each.
+ * tf-ps: TensorFlow up to 1.3, by its code and by measurements in its issues, without any figure of
+ * Zhang et al. replica_device_setter places every variable on one server, in turn. A gradient is
+ * sent as soon as it exists. The SyncReplicasOptimizer of that time puts all gradients of a
+ * variable into one tensor (dequeue_many), adds them up, and allows no read before all variables
+ * are updated. Then all variables are requested at once and share the connections, so that large
+ * ones arrive together: forward waits for all. A thread of the requesting process (RecvTensor) puts
+ * a tensor together: 0.9 GB/s (issue 6116) by a benchmark of 10 MB (4498), 569 MB/s for 128 MB
+ * (6256), since gRPC moved all remaining slices for each slice taken (grpc/grpc 8975). Both figures
+ * give 0.947 GB/s, and half of it at 193 MB. Eight callers of one process got 2.555 GB/s (6116). 30
+ * tiny tensors took 1.46 ms longer than one (pull request 7466): 50 us each.
  *
- * ring: Sergeev and Del Balso, arXiv 1802.05799: one ring allreduce at a time, of what is ready at
- * the end of a cycle, up to a fusion buffer; 64 MB and 5 ms were Horovod's of 2017.
- */
+ * ring: Sergeev and Del Balso, arXiv 1802.05799: one ring allreduce at a time, over all that is
+ * ready at the end of a cycle, up to a fusion buffer; Horovod of 2017 used 64 MB and 5 ms. */
 #include "forecast/systems.h"
 
 #include "util/error.h"
@@ -48,7 +46,7 @@ static const struct scheme scheme_whole = {
     .cost = estimate_whole,
 };
 
-/* ---- the same by queues: gradients are put together, then added up ---- */
+/* ---- whole tensors by queues: gradients are put together, then added up ---- */
 
 static void estimate_queued(const struct cost_cluster *cluster, const struct plan *plan, int bucket,
                             struct cost *out)
@@ -67,7 +65,7 @@ static const struct scheme scheme_queued = {
     .cost = estimate_queued,
 };
 
-/* ---- a ring; its sums are a part of it (ring.c) ---- */
+/* ---- a ring, which sums while it sends (ring.c) ---- */
 
 static void estimate_ring(const struct cost_cluster *cluster, const struct plan *plan, int bucket,
                           struct cost *out)
@@ -125,7 +123,7 @@ static const struct system systems[] = {
                 .half_rate_bytes = 193e6,
                 .called_Bps = 2.555e9}},
     {.name = "ring",
-     .other_name = "horovod",
+     .alias = "horovod",
      .help = "Horovod (a name for it, too): ring allreduces of up to 64 MB, begun every 5 ms",
      .comm = BY(scheme_ring),
      .overlap = COST_OVERLAP_BACKWARD,
@@ -145,8 +143,7 @@ void systems_help(int indent, char out[COMM_HELP_BYTES])
 static const struct system *find(const char *name)
 {
     for (int i = 0; i < SYSTEMS; i++)
-        if (!strcmp(systems[i].name, name) ||
-            (systems[i].other_name && !strcmp(systems[i].other_name, name)))
+        if (!strcmp(systems[i].name, name) || (systems[i].alias && !strcmp(systems[i].alias, name)))
             return &systems[i];
     return NULL;
 }

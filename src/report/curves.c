@@ -1,4 +1,4 @@
-/* Rows of a CSV file, and the same values as scalars of an event file. */
+/* Writes rows of a CSV file, and the same values as scalars of an event file. */
 #include "report/curves.h"
 
 #include "report/event.pb-c.h"
@@ -22,13 +22,13 @@ static const char *const columns[] = {"epoch", "seconds", "images_per_second", "
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
 struct curves {
-    FILE *csv; /* NULL: none, or no longer */
+    FILE *csv; /* NULL: no file, or failed */
     const char *path;
-    FILE *events;      /* likewise: TensorBoard's */
+    FILE *events;      /* TensorBoard's; NULL: no file, or failed */
     char *events_path; /* owned */
     struct log *log;
-    double before; /* seconds of the processes before this one */
-    char *scores;  /* a comma list of so many names. Owned */
+    double before; /* training seconds of earlier processes */
+    char *scores;  /* comma list of nscores names. Owned */
     int nscores;
 };
 
@@ -42,7 +42,7 @@ static void put_header(const struct curves *c, struct strbuf *out)
     strbuf_printf(out, "%s%s\n", c->nscores ? "," : "", c->scores);
 }
 
-/* The file's rows of iterations before `first` behind the header, into `out`. */
+/* Appends the file's rows of iterations before `first` to the header in `out`. */
 static int keep_rows(struct curves *c, int64_t first, struct strbuf *out)
 {
     FILE *file = file_open_stream(c->path);
@@ -60,7 +60,7 @@ static int keep_rows(struct curves *c, int64_t first, struct strbuf *out)
         int64_t iteration = strtoll(line, &end, 10);
 
         if (*end != ',' || !strchr(line, '\n') || iteration >= first)
-            continue; /* the last line of a killed run may be half a one */
+            continue; /* a killed run may leave half a line at the end */
         strbuf_puts(out, line);
         seconds = strchr(end + 1, ',');
         if (seconds && strtod(seconds + 1, NULL) > c->before)
@@ -113,15 +113,15 @@ static void put_row(struct curves *c, const struct curves_row *row, const double
 /* ---- TensorBoard's event files: records of a length, data, and a masked CRC-32C of each; the data
  * is TensorFlow's message Event (event.proto), of which scalars need few fields ---- */
 
-/* Little-endian. */
+/* Stores `bytes` bytes of a number, little-endian. */
 static void put_fixed(unsigned char *to, uint64_t value, int bytes)
 {
     for (int i = 0; i < bytes; i++)
         to[i] = (unsigned char)(value >> 8 * i);
 }
 
-/* CRC-32C (Castagnoli), bit by bit, and masked as TensorFlow does, so that the sum of data that
- * holds sums is none of them. */
+/* Returns the CRC-32C (Castagnoli), computed bit by bit and masked as TensorFlow does, because a
+ * sum over data that holds sums must not equal one of them. */
 static uint32_t masked_sum(const unsigned char *data, size_t length)
 {
     uint32_t crc = ~0u;
@@ -135,8 +135,8 @@ static uint32_t masked_sum(const unsigned char *data, size_t length)
     return (crc >> 15 | crc << 17) + 0xA282EAD8u;
 }
 
-/* A record: length and its sum, the message and its. The file may end in half a record, which
- * readers ignore. */
+/* Writes a record: length and its sum, message and its sum. The file may end in half a record,
+ * which readers ignore. */
 static int write_event(struct curves *c, int64_t step, Event__Event *event)
 {
     enum { HEAD = 12, TAIL = 4 };
@@ -162,7 +162,7 @@ static int write_event(struct curves *c, int64_t step, Event__Event *event)
     return written ? 0 : error_set("cannot write '%s': %s", c->events_path, strerror(errno));
 }
 
-/* events.out.tfevents.SECONDS.HOST.PROCESS: the name by which readers know such files. */
+/* Name by which readers know event files: events.out.tfevents.SECONDS.HOST.PROCESS. */
 static const char events_name[] = "events.out.tfevents.";
 
 static int is_events(const struct dirent *entry)
@@ -170,7 +170,7 @@ static int is_events(const struct dirent *entry)
     return !strncmp(entry->d_name, events_name, sizeof events_name - 1);
 }
 
-/* How many event files the folder holds; it is left without them, or one of them in *first. */
+/* Counts the event files in a folder. clear: removes them; else copies a name to *first. */
 static int find_events(const char *folder, bool clear, char first[256])
 {
     struct dirent **entries = NULL;
@@ -214,21 +214,21 @@ static char *name_events(const char *folder)
     return strbuf_take(&path);
 }
 
-/* A new file in `folder`, which is made where it is missing (its parent is not). Readers forget
- * what other files there say of steps from `first` on. */
+/* Creates an event file in `folder`, and makes the folder if missing (not its parent). Readers then
+ * drop steps from `first` on of the folder's other files. */
 static int open_events(struct curves *c, const struct curves_options *o)
 {
     const char *folder = o->tensorboard;
     Event__SessionLog start = EVENT__SESSION_LOG__INIT;
     Event__Event version = EVENT__EVENT__INIT, begin = EVENT__EVENT__INIT;
-    bool made;
+    bool created;
 
     if (!o->resumed)
         find_events(folder, true, NULL);
     if (!(c->events_path = name_events(folder)))
         return -1;
-    made = mkdir(folder, 0777) == 0;
-    if ((!made && errno != EEXIST) || !(c->events = fopen(c->events_path, "wbe"))) {
+    created = mkdir(folder, 0777) == 0;
+    if ((!created && errno != EEXIST) || !(c->events = fopen(c->events_path, "wbe"))) {
         error_set("cannot write '%s': %s", c->events_path, strerror(errno));
         goto fail;
     }
@@ -240,7 +240,7 @@ static int open_events(struct curves *c, const struct curves_options *o)
         return 0;
     unlink(c->events_path);
 fail:
-    if (made)
+    if (created)
         rmdir(folder);
     return -1;
 }
@@ -266,7 +266,7 @@ static void put_scalar(struct curves *c, int64_t iteration, const char *tag, dou
     c->events = NULL;
 }
 
-/* ---- both ---- */
+/* ---- both files ---- */
 
 int curves_open(const struct curves_options *o, struct curves **out)
 {
@@ -290,7 +290,7 @@ fail:
     return -1;
 }
 
-/* Of column k, up to its comma or the end. */
+/* Returns the name of score k, which ends at a comma or with the string. */
 static const char *name_of(const struct curves *c, int k)
 {
     const char *name = c->scores;
@@ -304,7 +304,7 @@ void curves_put(struct curves *c, const struct curves_row *row)
 {
     const double values[COLUMNS] = {row->epoch, c->before + row->seconds, row->images_per_second,
                                     row->loss, row->rate};
-    char tag[1024]; /* no name of an output is nearly that long */
+    char tag[1024]; /* longer than any name of an output */
 
     if (c->csv)
         put_row(c, row, values);

@@ -1,5 +1,5 @@
-/* Every rank's figures go to rank 0 as they are, and beside them three doubles a bucket. What the
- * plan predicts is worked out there, once for each rank and bucket. */
+/* Gathers the figures. Every rank sends its figures to rank 0 as they are, with three doubles per
+ * bucket. Rank 0 works out what the plan predicts, once per rank and bucket. */
 #include "report/figures.h"
 
 #include <assert.h>
@@ -9,7 +9,7 @@
 #include "util/agree.h"
 #include "util/alloc.h"
 
-/* A rank's, of one bucket. */
+/* Figures of one rank and one bucket. */
 struct bucket_figures {
     double stall, sent, received;
 };
@@ -19,7 +19,7 @@ static void fill_rank(const struct figures_source *source, struct figures_rank *
 {
     const struct sync_stats *stats = source->stats;
     const struct topology *topology = source->topology;
-    double n = source->iterations > 0 ? (double)source->iterations : 1, other;
+    double n = source->iterations > 0 ? (double)source->iterations : 1, other_stall;
 
     *rank = (struct figures_rank){
         .worker = plan_is_worker(source->plan, topology->rank),
@@ -39,19 +39,19 @@ static void fill_rank(const struct figures_source *source, struct figures_rank *
         .left_out = (double)stats->left_out};
     memcpy(rank->host, topology->host[topology->rank], sizeof rank->host);
     rank->compute_seconds = source->train_seconds / n - rank->stall_seconds - rank->input_seconds;
-    other = rank->stall_seconds;
+    other_stall = rank->stall_seconds;
     for (int b = 0; b < source->plan->nbuckets; b++) {
         const struct bucket_stats *of = &stats->buckets[b];
         buckets[b] = (struct bucket_figures){.stall = of->stall_seconds / n,
                                              .sent = (double)of->sent / n,
                                              .received = (double)of->received / n};
-        other -= buckets[b].stall;
+        other_stall -= buckets[b].stall;
     }
-    rank->other_stall_seconds = other > 0 ? other : 0;
+    rank->other_stall_seconds = other_stall > 0 ? other_stall : 0;
 }
 
-/* The bucket's share of every rank's figures, and of the ranks' predicted bytes. all: of bucket 0
- * on rank 0, then of the others there. */
+/* Fills a layer from all ranks' figures of its bucket, and adds the bucket to the ranks' predicted
+ * bytes. all: all buckets of rank 0, then of rank 1, and so on. */
 static void fill_layer(const struct plan *plan, const struct bucket_figures *all, int bucket,
                        struct figures *figures, struct figures_layer *out)
 {
@@ -64,25 +64,25 @@ static void fill_layer(const struct plan *plan, const struct bucket_figures *all
                                   .stall_rank = -1,
                                   .bucket = bucket};
     for (int r = 0; r < figures->nranks; r++) {
-        const struct bucket_figures *its =
+        const struct bucket_figures *part =
             &all[(size_t)r * (size_t)plan->nbuckets + (size_t)bucket];
         struct traffic traffic = plan_traffic(plan, bucket, r);
         figures->ranks[r].predicted_sent += (double)traffic.sent;
         out->predicted_sent += (double)traffic.sent;
         out->predicted_received += (double)traffic.received;
-        out->sent += its->sent;
-        out->received += its->received;
+        out->sent += part->sent;
+        out->received += part->received;
         if (!figures->ranks[r].worker)
             continue;
-        out->stall_seconds += its->stall / figures->nworkers;
-        if (out->stall_rank < 0 || its->stall > out->stall_most) {
-            out->stall_most = its->stall;
+        out->stall_seconds += part->stall / figures->nworkers;
+        if (out->stall_rank < 0 || part->stall > out->stall_most) {
+            out->stall_most = part->stall;
             out->stall_rank = r;
         }
     }
 }
 
-/* Takes the ranks' figures. */
+/* Fills *out on rank 0, and takes over `ranks`. */
 static int fill_figures(const struct figures_source *source, struct figures_rank *ranks,
                         const struct bucket_figures *all, struct figures *out)
 {
@@ -112,7 +112,7 @@ static int fill_figures(const struct figures_source *source, struct figures_rank
     return 0;
 }
 
-/* What homes have dropped, worker by worker. Collective. */
+/* Gathers what homes have dropped, per worker. Collective. */
 static int gather_dropped(MPI_Comm world, const struct figures_source *source,
                           struct figures_rank *ranks)
 {
@@ -195,7 +195,7 @@ struct figures_spread figures_spread(const struct figures *figures, size_t figur
     return spread;
 }
 
-/* Of what the rank waited, the part that is within iterations. */
+/* Returns the part of the rank's wait that is within iterations, 0 to 1. */
 static double share_within(const struct figures *figures, const struct figures_rank *rank)
 {
     double within = figures->seconds - rank->compute_seconds - rank->input_seconds;

@@ -1,4 +1,4 @@
-/* A second life of src/sync, with an update that changes nothing. */
+/* Times transfers in a second synchronisation, whose update changes nothing. */
 #include "report/isolated.h"
 
 #include "util/agree.h"
@@ -6,15 +6,15 @@
 
 #include <stdlib.h>
 
-enum { ALONE_ROUNDS = 3 }; /* the quickest counts: the first one warms up */
+enum { ALONE_ROUNDS = 3 }; /* the quickest counts: the first round warms up */
 
-/* The wait follows the post at once, so what it lasts is the transfer. */
+/* Times a bucket. The wait follows the post at once, so it lasts as long as the transfer. */
 static int time_bucket(struct sync *sync, const struct plan *plan, int bucket, double *seconds)
 {
     int first = plan->buckets[bucket].first_group, end = first + plan->buckets[bucket].ngroups;
-    double start, nothing = 0;
+    double start, zero = 0;
 
-    if (sync_sum(sync, &nothing, 1)) /* all start together */
+    if (sync_sum(sync, &zero, 1)) /* all ranks start together */
         return -1;
     start = sync_stats(sync)->buckets[bucket].stall_seconds;
     for (int g = end - 1; g >= first; g--)
@@ -40,13 +40,13 @@ static int time_round(struct sync *sync, const struct plan *plan, int round, dou
     return sync_flush(sync);
 }
 
-/* alone: per bucket, 0 where nothing is moved. Collective. */
+/* Times all buckets. alone: per bucket, 0 if nothing is moved. Collective. */
 static int time_buckets(MPI_Comm world, const struct plan *plan, const struct sync_model *model,
                         const struct sync_options *like, double *alone)
 {
-    const struct sync_update nothing = {.describe = NULL};
-    /* how messages travel and who watches over them; nothing that makes an update wait for all
-     * layers, or a wait end before its transfer */
+    const struct sync_update no_update = {.describe = NULL};
+    /* options on how messages travel and who watches them, and none that makes an update wait for
+     * all layers, or a wait end before its transfer */
     const struct sync_options options = {.overlap = true,
                                          .sends = like->sends,
                                          .node = like->node,
@@ -59,7 +59,7 @@ static int time_buckets(MPI_Comm world, const struct plan *plan, const struct sy
     int rank, status;
 
     MPI_Comm_rank(world, &rank);
-    if (sync_create(world, plan, model, &nothing, &options, &sync))
+    if (sync_create(world, plan, model, &no_update, &options, &sync))
         return -1;
     status = sync_start(sync); /* a rank that cannot start closes at once */
     for (int i = 0; i < ALONE_ROUNDS && !status; i++)

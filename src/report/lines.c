@@ -1,4 +1,4 @@
-/* The figures as JSON lines. */
+/* Writes the figures as JSON lines. */
 #include "report/report.h"
 
 #include "util/json.h"
@@ -83,12 +83,12 @@ static void put_advice(const struct figures *figures, int unused, struct json *j
     json_put_string(json, "text", advice.text);
 }
 
-/* One line: the event, and what `put` says of number i. */
+/* Writes one line: the event, and what `put` writes for number i. */
 static void put_line(const struct figures *figures, const char *event,
                      void (*put)(const struct figures *figures, int i, struct json *json), int i,
                      struct strbuf *text)
 {
-    struct json json = {.text = *text, .one_line = true}; /* goes on where the text ends */
+    struct json json = {.text = *text, .one_line = true}; /* continues where the text ends */
 
     json_object_begin(&json);
     json_put_string(&json, "event", event);

@@ -1,5 +1,4 @@
-/* The net table. Every column is as wide as its widest cell, so rows are made first and printed
- * after. */
+/* The net table. All rows are made before printing: columns are as wide as their widest cells. */
 #include "report/net_table.h"
 
 #include "util/alloc.h"
@@ -20,7 +19,8 @@ struct row {
     char cell[COLUMNS][CELL_BYTES];
 };
 
-/* Parameters that the layer owns: shared ones count with their owner, so that the sum is right. */
+/* Returns the parameters that the layer owns. Shared parameters count with their owner, so that the
+ * sum is right. */
 static const struct group *owned_params(const struct net *net, int layer)
 {
     for (int g = 0; g < net->ngroups; g++)
@@ -29,7 +29,7 @@ static const struct group *owned_params(const struct net *net, int layer)
     return NULL;
 }
 
-/* How the group travels. */
+/* Returns the label of the group's scheme. */
 static const char *scheme_of_group(const struct plan *plan, ptrdiff_t group)
 {
     const struct bucket *bucket = &plan->buckets[plan->bucket_of[group]];
@@ -41,7 +41,7 @@ static const char *scheme_of_group(const struct plan *plan, ptrdiff_t group)
     return bucket->label.text;
 }
 
-/* 576000 -> "576.00 k" */
+/* Prints 576000 as "576.00 k". */
 static void print_table_flops(double flops, char *cell)
 {
     static const char *const units[] = {"", " k", " M", " G", " T", " P"};
@@ -97,7 +97,7 @@ static size_t print_table_rows(const struct net *net, const struct plan *plan, s
     return n + 1;
 }
 
-/* mark: a word behind the row, or "". */
+/* Prints a row. mark: a word behind the row, or "". */
 static void print_row(const struct row *row, const int width[COLUMNS], int columns,
                       const char *mark, FILE *to)
 {

@@ -1,4 +1,4 @@
-/* The net as a table: what `poseidon summary` and the start of training show. */
+/* The net as a table, for `poseidon summary` and the start of training. */
 #ifndef POSEIDON_REPORT_NET_TABLE_H
 #define POSEIDON_REPORT_NET_TABLE_H
 
@@ -8,9 +8,9 @@
 #include <stdio.h>
 
 /* Prints one row per layer and top - name, type, top, shape, parameters the layer owns, operations
- * of one forward pass, scheme - and the totals. Splits that are not in the file are left out.
- * plan: of the net; NULL leaves the schemes' column out. The net need not be built. Fails when the
- * stream cannot be written. */
+ * of one forward pass, scheme - and the totals. Leaves out splits that are not in the file. plan:
+ * the net's; NULL leaves out the column of schemes. The net need not be built. Fails if the stream
+ * cannot be written. */
 int net_table_print(const struct net *net, const struct plan *plan, FILE *to);
 
 #endif

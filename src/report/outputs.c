@@ -1,4 +1,4 @@
-/* Reading a net's outputs, and printing them in the two forms that people and programs want. */
+/* Reads a net's outputs, and prints them in the forms that people and programs want. */
 #include "report/outputs.h"
 
 #include "util/alloc.h"

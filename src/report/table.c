@@ -1,11 +1,11 @@
-/* The layers' table: one row per layer, or of many layers the ones that cost most. */
+/* Writes the layers' table: one row per layer; of many layers, those that cost most. */
 #include "report/report.h"
 
 #include "util/units.h"
 
 #include <stdio.h>
 
-/* "-" where it is not known. */
+/* Returns the text of a time; "-" if unknown. */
 static struct units_text known_seconds(double seconds)
 {
     return seconds >= 0 ? units_seconds(seconds) : (struct units_text){"-"};
@@ -26,7 +26,7 @@ static bool costs_more(const struct figures_layer *a, const struct figures_layer
     return lasts != 0 ? lasts > 0 : a->sent > b->sent;
 }
 
-/* Whether fewer than REPORT_ROWS layers cost more than this one. */
+/* Returns true if fewer than REPORT_ROWS layers cost more than layer i. */
 static bool has_row(const struct figures *figures, int i)
 {
     int before = 0;
@@ -37,7 +37,7 @@ static bool has_row(const struct figures *figures, int i)
     return before < REPORT_ROWS;
 }
 
-/* The sum of two figures, of which one may be unknown. */
+/* Returns the sum of two figures, either of which may be unknown. */
 static double add_known(double sum, double value)
 {
     return value < 0 ? sum : or_zero(sum) + value;

@@ -1,4 +1,4 @@
-/* Tests, batch by batch, and their means. */
+/* Runs tests batch by batch, and computes their means. */
 #include "report/test_pass.h"
 
 #include "report/outputs.h"
@@ -38,7 +38,7 @@ int test_pass_open(struct test_pass *pass, struct net *net, int nranks)
                               "a reason");
 }
 
-/* By how many samples the last batch of one pass reaches over the end. */
+/* Returns by how many samples the last batch of one pass reaches over the end. */
 static uint64_t surplus(const struct test_pass *pass)
 {
     uint64_t samples = pass->batch * (uint64_t)pass->batches;
@@ -60,7 +60,7 @@ int test_pass_set(struct test_pass *pass, int batches, const struct layer_env *e
                   const struct net *share)
 {
     struct layer_env alone = *env;
-    char *notices = NULL; /* the first net's */
+    char *notices = NULL; /* dropped: the first net gave the same notices */
     int status = 0;
 
     pass->batches = batches;
@@ -98,7 +98,7 @@ uint64_t test_pass_length(const struct test_pass *pass)
     return pass->rest ? pass->records : pass->batch * (uint64_t)pass->batches;
 }
 
-/* Numbers of output o of the net that runs batch b. */
+/* Returns the elements of output o of the net that runs batch b. */
 static size_t elems(const struct test_pass *pass, int b, int o)
 {
     return shape_elems(&test_pass_net(pass, b)->outputs[o].blob->value.shape);
@@ -109,7 +109,7 @@ size_t test_pass_width(const struct test_pass *pass)
     return 2 * (outputs_count(pass->net) + 1 + (size_t)net_losses(pass->net));
 }
 
-/* The losses behind the outputs, and the weights of all numbers. */
+/* Writes the losses behind the outputs, and the weights of all numbers. */
 static int weigh(const struct test_pass *pass, int b, struct net *net, double *row)
 {
     size_t n = test_pass_width(pass) / 2, loss = outputs_count(pass->net) + 1;
@@ -128,7 +128,7 @@ static int weigh(const struct test_pass *pass, int b, struct net *net, double *r
     return 0;
 }
 
-/* Moves the outputs of batch b's net to where those of the first net are; the others become 0. */
+/* Moves the outputs of batch b's net to where the first net's are; other places become 0. */
 static void spread(const struct test_pass *pass, int b, double *row)
 {
     size_t to = outputs_count(pass->net), from = outputs_count(test_pass_net(pass, b));

@@ -1,12 +1,12 @@
-/* The figures in words. The advice weighs every loss by what it costs per iteration and names the
- * largest: what a change could save at most is what is being lost to its cause now. */
+/* Writes the figures in words. The advice weighs every loss by its cost per iteration and names the
+ * largest: a change saves at most what its cause costs now. */
 #include "report/report.h"
 
 #include "util/units.h"
 
 #include <stdio.h>
 
-/* Below this part of an iteration a loss is not worth a word. */
+/* Fraction of an iteration below which a loss is not mentioned. */
 #define NOTABLE 0.02
 
 static double percent(const struct figures *figures, double seconds)
@@ -18,18 +18,18 @@ static double percent(const struct figures *figures, double seconds)
 
 #define ADD(out, ...) buffer_printf((out)->text, sizeof(out)->text, __VA_ARGS__)
 
-/* What a transfer takes by itself, measured or else predicted; negative: not known. */
+/* Returns the time of a transfer alone, measured or else predicted; negative: unknown. */
 static double transfer_seconds(const struct figures_layer *layer)
 {
     return layer->alone_seconds >= 0 ? layer->alone_seconds : layer->predicted_seconds;
 }
 
-/* Over all layers. */
+/* Sums over all layers. */
 struct layers {
-    int worst;             /* training waited longest for it; -1: there are none */
-    double stall;          /* waited for layers */
-    double alone, exposed; /* transfers measured alone, and what training waited for these */
-    double transfers; /* of what was waited, at most what transfers take; negative: not known */
+    int worst;             /* layer that training waited longest for; -1: no layers */
+    double stall;          /* wait for layers */
+    double alone, exposed; /* transfers measured alone; training's wait for these transfers */
+    double transfers;      /* part of the wait that transfers explain; negative: unknown */
 };
 
 static struct layers add_layers(const struct figures *figures)
@@ -54,11 +54,11 @@ static struct layers add_layers(const struct figures *figures)
     return sum;
 }
 
-/* Of the time waited, what the transfers do not account for was spent on ranks that came later. */
+/* Advises on ranks that come later: transfers explain only a part of the wait. */
 static void advise_balance(const struct figures *figures, double stall, double transfers,
                            struct report_advice *out)
 {
-    /* for the worker that waited least over the whole run the others waited */
+    /* the worker with the least waiting is the one that the others waited for */
     int last = figures_spread(figures, FIGURE(stall_seconds)).least_rank;
 
     out->change = CHANGE_SKEW;
@@ -86,7 +86,7 @@ static void advise_network(const struct figures *figures, double stall, double c
 {
     struct layers sum = add_layers(figures);
     const struct figures_layer *worst = sum.worst >= 0 ? &figures->layers[sum.worst] : NULL;
-    double other = figures_spread(figures, FIGURE(other_stall_seconds)).mean;
+    double other_stall = figures_spread(figures, FIGURE(other_stall_seconds)).mean;
 
     out->saves = stall;
     if (!figures->overlap) {
@@ -108,14 +108,14 @@ static void advise_network(const struct figures *figures, double stall, double c
             figures->batch * sum.alone / compute + 0.5, figures->batch, sum.alone / compute);
     } else if (sum.alone > 0 && stall > 2 * sum.exposed) {
         advise_balance(figures, stall, sum.exposed, out);
-    } else if (figures->nranks > 1 && other > 0.5 * stall) {
+    } else if (figures->nranks > 1 && other_stall > 0.5 * stall) {
         out->change = CHANGE_SKEW;
-        out->saves = other;
+        out->saves = other_stall;
         ADD(out,
             "load imbalance: %s of %s waiting is for sums of losses and norms, for which every "
             "rank waits until the last one arrives; display less often, bind ranks, run nothing "
             "else on the machines",
-            units_seconds(other).text, units_seconds(stall).text);
+            units_seconds(other_stall).text, units_seconds(stall).text);
     } else if (figures->nranks == 1 || !worst || worst->stall_seconds <= 0) {
         out->saves = 0;
     } else if (figures->nworkers > 1 && 2 * transfer_seconds(worst) < worst->stall_seconds) {
@@ -147,7 +147,7 @@ static double late_seconds(const struct figures_late *late, enum late_cause *cau
     return sum;
 }
 
-/* A rank that was seen to be late comes first: no scheme and no chunk size helps there. */
+/* Puts advice on a late rank before all other advice: no scheme and no chunk size helps there. */
 static void advise_late(const struct figures *figures, struct report_advice *out)
 {
     static const char *const words[] = {
@@ -187,7 +187,7 @@ void report_advise(const struct figures *figures, struct report_advice *out)
     *out = (struct report_advice){.change = CHANGE_NOTHING, .which = -1};
     if (stall > NOTABLE * figures->seconds)
         advise_network(figures, stall, compute.mean, out);
-    /* who waits for a straggler waits for it in the network's name */
+    /* waits for a straggler look like waits for the network */
     if (behind > NOTABLE * figures->seconds && behind > 0.5 * out->saves) {
         *out = (struct report_advice){
             .change = CHANGE_STRAGGLER, .which = compute.most_rank, .saves = behind};
@@ -243,7 +243,7 @@ static void put_hidden(const struct figures *figures, struct strbuf *text)
         units_seconds(sum.exposed).text, units_seconds(sum.stall - sum.exposed).text);
 }
 
-/* Whose gradients were dropped, and how many. */
+/* Appends whose gradients were dropped, and how many. */
 static void put_dropped(const struct figures *figures, struct strbuf *text)
 {
     const char *before = "Dropped:";

@@ -1,4 +1,4 @@
-/* Reading Caffe's binary models and states. */
+/* Reads Caffe's binary models and states. */
 #include "snapshot/snapshot_internal.h"
 
 #include "spec/modelfile.h"
@@ -56,7 +56,7 @@ int snapshot_open_binary(const char *path, struct snapshot_source *out)
 
 enum { HISTORY_MOST = 200000, TEXT_MOST = 65536, PLAN_MOST = 1 << 20 };
 
-/* A state on its way; its history is that of a layer. */
+/* A state being read. Its history is read like the blobs of one layer. */
 struct reader {
     struct proto *proto;
     struct snapshot_state *state;
@@ -118,7 +118,7 @@ static int take_field(struct reader *r, const struct proto_field *field)
     return 0;
 }
 
-/* A model begins with its name or a layer, a state with its iteration. */
+/* Checks that a file begins with an iteration, as states do: models have a name or layer first. */
 static int check_kind(struct proto *proto)
 {
     static const char state[] = "a solver state (.solverstate)";

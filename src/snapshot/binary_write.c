@@ -1,6 +1,6 @@
-/* Writing Caffe's binary models and states: field by field, because a message as large as a net's
- * weights should exist in memory once. Lengths stand before what they measure, so they are added up
- * first. */
+/* Writes Caffe's binary models and states field by field, so that a net's weights exist in memory
+ * once. The one trick: in protobuf a length stands before the bytes that it measures, so lengths
+ * are summed up first. */
 #include "snapshot/snapshot_internal.h"
 
 #include "spec/caffe.pb-c.h"
@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers of fields. */
+/* Field numbers of Caffe's messages. */
 enum { BLOB_DATA = 5, BLOB_SHAPE = 7, SHAPE_DIM = 1 };
 enum { NET_NAME = 1, NET_LAYER = 100, LAYER_BLOBS = 7 };
 
-#define PIECE 4096 /* values converted at a time */
+#define PIECE 4096 /* floats converted at a time */
 
-/* A file on its way, and the sum of what is in it. */
+/* A file being written, and the SHA-256 of its content so far. */
 struct output {
     struct file_writer file;
     struct sha256 sum;
@@ -63,7 +63,7 @@ static void put_text(struct output *to, uint32_t field, const char *text)
         put_string_field(to, field, text);
 }
 
-/* A field of that many bytes with all that belongs to it. */
+/* Returns the bytes of a field whose content has `bytes` bytes, tag and length included. */
 static uint64_t whole(uint32_t field, uint64_t bytes)
 {
     return proto_varint_bytes((uint64_t)field << 3) + proto_varint_bytes(bytes) + bytes;
@@ -78,7 +78,7 @@ static uint64_t dims_bytes(const struct shape *shape)
     return bytes;
 }
 
-/* protobuf leaves an empty list out. */
+/* Returns the bytes of a BlobShape; protobuf omits an empty list of dims. */
 static uint64_t shape_bytes(const struct shape *shape)
 {
     return shape->naxes > 0 ? whole(SHAPE_DIM, dims_bytes(shape)) : 0;
@@ -135,8 +135,8 @@ static void put_blob(struct output *to, uint32_t field, const struct snapshot_bl
     }
 }
 
-/* What Caffe's BatchNorm adds to its definition where that has none, and its reader to that:
- * statistics do not learn. */
+/* Gives a BatchNorm without ParamSpecs three with lr_mult and decay_mult 0, as Caffe's layer and
+ * reader do: statistics do not learn. */
 static void add_frozen_params(Caffe__LayerParameter *param)
 {
     static const Caffe__ParamSpec frozen = {
@@ -151,9 +151,9 @@ static void add_frozen_params(Caffe__LayerParameter *param)
     param->param = (Caffe__ParamSpec **)(uintptr_t)three;
 }
 
-/* The layer as Caffe saves it: after splits, with its phase, a loss with its weight, without
- * weights; one that comes from no net's file, but from a model, as it was saved. Borrows
- * everything. */
+/* Returns the layer's definition as Caffe saves it: after splits, with its phase, a loss with its
+ * loss weight, without blobs. A layer that came from a model, not from a net's file, stays as
+ * saved. Borrows everything. */
 static Caffe__LayerParameter describe_layer(const struct layer_def *def)
 {
     Caffe__LayerParameter param = *def->param;
@@ -166,7 +166,7 @@ static Caffe__LayerParameter describe_layer(const struct layer_def *def)
         param.n_loss_weight = (size_t)def->ntops;
         param.loss_weight = def->loss_weights;
     } else if (!def->inserted && def->nweights > 0 && def->loss_weights[0] != 0) {
-        param.n_loss_weight = 1; /* that of a type which ends in "Loss" */
+        param.n_loss_weight = 1; /* implied loss weight of a type that ends in "Loss" */
         param.loss_weight = def->loss_weights;
     }
     add_frozen_params(&param);
@@ -214,7 +214,7 @@ static int begin_file(const char *path, struct output *to)
     return file_writer_open(&to->file, path);
 }
 
-/* Seals the file and puts it in its place unless `status` says that it is not complete. */
+/* Ends the file with its checksum and moves the file into place, unless `status` is a failure. */
 static int finish_file(struct output *to, int status)
 {
     unsigned char seal[PROTO_SEAL_BYTES] = {0};

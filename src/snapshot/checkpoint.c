@@ -1,5 +1,5 @@
-/* Between a net in memory and a snapshot on disk. Parameters are plain arrays in Caffe's shapes
- * already, so this only lines up names and pointers. */
+/* Copies a net in memory to snapshots on disk, and back. Parameters are plain arrays in Caffe's
+ * shapes already, so only names and pointers need to be lined up. */
 #include "snapshot/checkpoint.h"
 
 #include "util/alloc.h"
@@ -14,17 +14,17 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The group that the parameter is of. */
+/* Returns the group that has the parameter. */
 static const struct group *group_of(const struct net *net, int param)
 {
     const struct group *group = net->groups;
 
     for (; param < group->first || param >= group->first + group->nparams; group++)
-        assert(group + 1 < net->groups + net->ngroups); /* every parameter is of one */
+        assert(group + 1 < net->groups + net->ngroups); /* every parameter is in one group */
     return group;
 }
 
-/* Says whose the values are that were refused; -1. */
+/* Adds the layer and blob of a refused value to the error message; returns -1. */
 static int blame(const struct net *net, int param, const char *what)
 {
     const struct group *group = group_of(net, param);
@@ -32,8 +32,8 @@ static int blame(const struct net *net, int param, const char *what)
     return error_context("layer '%s', %sblob %d", group->name, what, param - group->first);
 }
 
-/* Both copy into memory laid out as the arenas; to NULL: the values are only looked at. learnt:
- * BatchNorm's statistics are passed over. */
+/* take_values and take_history copy values that are finite to `to`, in the arenas' layout; to NULL:
+ * only checks the values. learnt: skips BatchNorm's statistics. */
 static int take_values(const struct net *net, float *to, bool learnt)
 {
     for (int p = 0; p < net->nparams; p++)
@@ -77,7 +77,7 @@ int checkpoint_check_names(const struct net *net)
     return 0;
 }
 
-/* The Scale with a bias that takes what the BatchNorm makes; 0: none does. */
+/* Returns the index of the Scale with a bias that reads the BatchNorm's output; 0: none. */
 static int scale_behind(const struct net *net, const struct layer *norm)
 {
     for (int l = norm->index + 1; l < net->nlayers; l++) {
@@ -90,8 +90,8 @@ static int scale_behind(const struct net *net, const struct layer *norm)
     return 0;
 }
 
-/* All layers of the net with pointers into `values`, laid out as its arena, or NULL: into its own;
- * to be freed. */
+/* Returns the net's layers with pointers into `values` (laid out as the arena; NULL: the net's
+ * own). The caller frees the array. */
 static struct snapshot_layer *describe_layers(const struct net *net, float *values)
 {
     struct snapshot_layer *layers = alloc_array((size_t)net->nlayers, sizeof *layers, "a snapshot");
@@ -107,7 +107,7 @@ static struct snapshot_layer *describe_layers(const struct net *net, float *valu
             int number = net_param_number(net, i, p);
             const struct group *group = group_of(net, number);
             bool shared = group->layer != i;
-            assert(!shared || group->layer < i); /* the first layer that has it is its owner */
+            assert(!shared || group->layer < i); /* the first layer with a parameter owns it */
             layers[i].blobs[p] = (struct snapshot_blob){
                 .shape = &param->shape,
                 .data = values ? values + net_param_begin(net, number) : net_host_value(net, param),
@@ -119,7 +119,7 @@ static struct snapshot_layer *describe_layers(const struct net *net, float *valu
     return layers;
 }
 
-/* History in Caffe's order: all first arrays, then all second ones; to be freed. */
+/* Returns the history in Caffe's order: first all first arrays, then all second; to be freed. */
 static struct snapshot_blob *describe_history(const struct net *net, int nhistory, float *history)
 {
     size_t count = (size_t)nhistory * (size_t)net->nparams;
@@ -134,16 +134,16 @@ static struct snapshot_blob *describe_history(const struct net *net, int nhistor
 }
 
 struct checkpoint {
-    const struct net *net;     /* borrowed, as is the next */
-    const struct net *average; /* NULL: none is kept */
+    const struct net *net;     /* borrowed */
+    const struct net *average; /* borrowed; NULL: no average */
     struct train_state state;
-    struct snapshot_owner owner;     /* owned copies */
-    struct snapshot_owner data;      /* what there is to say of the data; owned */
-    struct snapshot_layer *layers;   /* of the net, with pointers into `values` */
-    struct snapshot_layer *averages; /* the same into the last block; NULL: none is kept */
-    struct snapshot_blob *blobs;     /* of the history, with pointers into it */
-    int nhistory, nblobs;            /* blocks but the average, and blobs of all of them */
-    float *values, *history;         /* blocks as in the arenas, one behind another */
+    struct snapshot_owner owner;     /* owned copy */
+    struct snapshot_owner data;      /* class names and image preparation; owned */
+    struct snapshot_layer *layers;   /* the net's layers, with pointers into `values` */
+    struct snapshot_layer *averages; /* the average's layers, in the last block; NULL: no average */
+    struct snapshot_blob *blobs;     /* blobs of all blocks, with pointers into `history` */
+    int nhistory, nblobs;            /* blocks without the average; blobs of all blocks */
+    float *values, *history;         /* blocks laid out as the arenas, one behind another */
 };
 
 static float *average_of(const struct checkpoint *checkpoint)
@@ -154,31 +154,32 @@ static float *average_of(const struct checkpoint *checkpoint)
 int checkpoint_create(const struct net *net, int nhistory, const struct net *average,
                       struct checkpoint **out)
 {
-    struct checkpoint *made = alloc_array(1, sizeof *made, "a snapshot");
+    struct checkpoint *checkpoint = alloc_array(1, sizeof *checkpoint, "a snapshot");
     const int nblocks = nhistory + (average != NULL);
     size_t bytes = ((size_t)nblocks + 1) * net->elems * sizeof(float);
 
-    *out = made;
-    if (!made)
+    *out = checkpoint;
+    if (!checkpoint)
         return -1;
-    made->net = net;
-    made->average = average;
-    made->nhistory = nhistory;
-    made->nblobs = nblocks * net->nparams;
-    made->values = alloc_array(1, bytes, "the copy that is saved");
-    made->history = made->values ? made->values + net->elems : NULL;
-    made->layers = made->values ? describe_layers(net, made->values) : NULL;
-    made->blobs = made->layers ? describe_history(net, nblocks, made->history) : NULL;
-    if (average && made->blobs)
-        made->averages = describe_layers(net, average_of(made));
-    if (!made->blobs || (average && !made->averages) ||
-        checkpoint_describe_data(net, &made->data)) {
-        checkpoint_destroy(made);
+    checkpoint->net = net;
+    checkpoint->average = average;
+    checkpoint->nhistory = nhistory;
+    checkpoint->nblobs = nblocks * net->nparams;
+    checkpoint->values = alloc_array(1, bytes, "the copy that is saved");
+    checkpoint->history = checkpoint->values ? checkpoint->values + net->elems : NULL;
+    checkpoint->layers = checkpoint->values ? describe_layers(net, checkpoint->values) : NULL;
+    checkpoint->blobs =
+        checkpoint->layers ? describe_history(net, nblocks, checkpoint->history) : NULL;
+    if (average && checkpoint->blobs)
+        checkpoint->averages = describe_layers(net, average_of(checkpoint));
+    if (!checkpoint->blobs || (average && !checkpoint->averages) ||
+        checkpoint_describe_data(net, &checkpoint->data)) {
+        checkpoint_destroy(checkpoint);
         *out = NULL;
         return -1;
     }
-    memset(made->values, 0,
-           bytes); /* the kernel's pages come now, not while training stands still */
+    memset(checkpoint->values, 0,
+           bytes); /* makes the kernel map the pages now, not while training waits */
     return 0;
 }
 
@@ -218,7 +219,7 @@ int checkpoint_fill(struct checkpoint *checkpoint, const float *history,
                : 0;
 }
 
-/* values: laid out as the net's arena; NULL: the net's own. */
+/* Hashes the parameters. values: laid out as the net's arena; NULL: the net's own. */
 static void hash_values(const struct net *net, float *values, bool statistics, char hex[SHA256_HEX])
 {
     struct sha256 hash;
@@ -238,7 +239,7 @@ void checkpoint_hash(const struct net *net, bool statistics, char hex[SHA256_HEX
     hash_values(net, NULL, statistics, hex);
 }
 
-/* What a state and its model both say of the parameters. */
+/* Text that identifies the parameters, equal in a state and in its model. */
 struct words {
     char text[64 + SHA256_HEX];
 };
@@ -291,7 +292,7 @@ void checkpoint_drop_average(const char *model)
     free(path);
 }
 
-/* Both files under names that are there, and the average beside them. */
+/* Writes the model, the average's model and the state to the given paths. */
 static int write_files(const struct checkpoint *checkpoint, char *model, const char *path,
                        bool binary, struct log *log)
 {
@@ -308,7 +309,7 @@ static int write_files(const struct checkpoint *checkpoint, char *model, const c
     int status;
 
     file.owner.parameters = parameters.text;
-    file.owner.memory = state.memory; /* "" is not written */
+    file.owner.memory = state.memory; /* an empty text is not written */
     file.owner.residuals = state.residuals;
     status = write_model(checkpoint, model, checkpoint->values, checkpoint->layers, binary);
     if (status)
@@ -320,13 +321,13 @@ static int write_files(const struct checkpoint *checkpoint, char *model, const c
             binary ? snapshot_write_state_binary(path, &file, checkpoint->blobs, checkpoint->nblobs)
                    : snapshot_write_state(path, &file, checkpoint->blobs, checkpoint->nblobs);
     if (status) {
-        if (access(path, F_OK) != 0) { /* a model without its state is of no use, and takes room */
+        if (access(path, F_OK) != 0) { /* a model without its state is useless, and takes room */
             unlink(model);
             checkpoint_drop_average(model);
         }
         return status;
     }
-    /* Caffe says so before; who reads these lines wants to know that the files are there */
+    /* Caffe logs these lines before it writes; here, the files exist when the lines appear */
     LOG_INFO(log, "Snapshotting to %s file %s", form, model);
     LOG_INFO(log, "Snapshotting solver state to %s file %s", form, path);
     return 0;
@@ -341,7 +342,7 @@ int checkpoint_write(const struct checkpoint *checkpoint, const char *prefix, bo
     int status = model && path ? write_files(checkpoint, model, path, binary, log)
                                : error_memory(strlen(prefix), "a snapshot's name");
 
-    if (!status && !checkpoint->state.residuals[0]) /* of one that had this name before */
+    if (!status && !checkpoint->state.residuals[0]) /* left by an earlier snapshot */
         checkpoint_drop_residuals(prefix, iteration, NULL);
     if (!status && !checkpoint->average)
         checkpoint_drop_average(model);
@@ -385,14 +386,14 @@ static bool is_missing(const struct snapshot_report *report, const char *name)
     return false;
 }
 
-/* Programs before this one wrote such files. */
+/* Blames divergence for values that are not finite: earlier versions saved such snapshots. */
 static int diverged(const char *path)
 {
     return error_context("%s: training had diverged, take an earlier snapshot", path);
 }
 
-/* Whether the model that was read into the net is the state's: of the same run, and with the
- * parameters that the state was saved beside. What a file does not say is not compared. */
+/* Checks that the model read into the net belongs to the state: same run, and the parameters that
+ * were saved with the state. Skips what a file does not say. */
 static int check_pair(const char *path, const struct snapshot_owner *model,
                       const struct snapshot_state *state, const struct net *net)
 {
@@ -409,8 +410,8 @@ static int check_pair(const char *path, const struct snapshot_owner *model,
                      path, model->parameters ? model->parameters : "an unknown iteration", wanted);
 }
 
-/* state: that goes with the model, or NULL. all: as in checkpoint_load_weights. found: per layer of
- * the net, set where the file has its parameters; NULL: nobody asks. */
+/* Reads a model into the net. state: the model's, or NULL. all: as in checkpoint_load_weights.
+ * found: set for layers of the net that the file has parameters for; may be NULL. */
 static int read_model(const char *path, const struct snapshot_state *state, bool all,
                       struct net *net, bool *found, struct log *log)
 {
@@ -439,7 +440,7 @@ static int read_model(const char *path, const struct snapshot_state *state, bool
     return status;
 }
 
-/* Those that belong to the state are what it says, and whole. */
+/* Checks that a state's residuals files are undamaged, and of the state's run and iteration. */
 static int check_residuals(const char *model, const struct snapshot_state *state)
 {
     int count = state->owner.residuals ? atoi(state->owner.residuals) : 0, status = 0;
@@ -514,7 +515,7 @@ done:
     return status;
 }
 
-/* Weights that have nothing, or not all that is needed, are those of another net. */
+/* Refuses weights that have no layer of the net or, if `all` is set, lack a layer. */
 static int check_found(const char *list, const struct net *net, const bool *found, bool all)
 {
     int missing = 0, have = 0, first = -1;

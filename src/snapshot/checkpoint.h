@@ -1,5 +1,5 @@
-/* Snapshots of a training run: what is saved of nets and solver, and how it comes back. The file
- * format is snapshot/snapshot.h's. */
+/* Snapshots of a training run: copies of nets and solver state, their files, and resuming from
+ * them. The file format is that of snapshot/snapshot.h. */
 #ifndef POSEIDON_SNAPSHOT_CHECKPOINT_H
 #define POSEIDON_SNAPSHOT_CHECKPOINT_H
 
@@ -12,21 +12,20 @@
 
 /* The state of a run, without parameters and history. */
 struct train_state {
-    int64_t iteration;    /* the next one, from 0 */
-    int32_t current_step; /* of the learning rate policy; see policy_step */
+    int64_t iteration;    /* next iteration, counted from 0 */
+    int32_t current_step; /* state of the learning rate policy; see policy_step */
     uint64_t cursor;      /* samples of the global order consumed so far */
     char memory[256];     /* the solver's further memory, as job/rates.c writes it; "": none */
-    char residuals[96];   /* which residuals are saved, as in snapshot_owner; "": none */
+    char residuals[96];   /* description of the saved residuals, as in snapshot_owner; "": none */
 };
 
 /* A copy of parameters, history and state of one iteration. */
 struct checkpoint;
 
-/* Allocates a checkpoint for the parameters of `net`, which must outlive it, and for nhistory
- * blocks of net->elems floats. average: the net whose parameters are the moving average of the
- * weights of `net`, which must outlive it, too; NULL: none. The average is saved as the last block
- * of the state's history and as a model of its own. *out is the caller's, for checkpoint_destroy.
- */
+/* Allocates a checkpoint for the parameters of `net` and for nhistory blocks of net->elems floats.
+ * average: net whose parameters are the moving average of the weights of `net`; NULL: none. Both
+ * nets must outlive the checkpoint. The average is saved as the last block of the state's history
+ * and as a model of its own. The caller frees *out by checkpoint_destroy. */
 int checkpoint_create(const struct net *net, int nhistory, const struct net *average,
                       struct checkpoint **out);
 
@@ -39,13 +38,13 @@ int checkpoint_fill(struct checkpoint *checkpoint, const float *history,
                     const struct train_state *state, const struct snapshot_owner *owner);
 
 /* Returns CHECKPOINT_NOT_FINITE with a message if a value of the net (host memory) is NaN or
- * infinite, else 0. learnt: BatchNorm's statistics are passed over. */
+ * infinite, else 0. learnt: skips BatchNorm's statistics. */
 int checkpoint_look(const struct net *net, bool learnt);
 
 /* Fails if two layers of one name have parameters: no snapshot can hold both. */
 int checkpoint_check_names(const struct net *net);
 
-/* The iteration of the copied state. */
+/* Returns the iteration of the copied state. */
 int64_t checkpoint_iteration(const struct checkpoint *checkpoint);
 
 /* Writes PREFIX_iter_N.caffemodel.h5, with an average PREFIX_iter_N.average.caffemodel.h5, then
@@ -58,8 +57,8 @@ int checkpoint_write(const struct checkpoint *checkpoint, const char *prefix, bo
 
 /* Writes the residuals of one rank and kind (`arena`, in the layout of the net's arenas) for the
  * state of `run`, as file PREFIX_iter_N.residuals.NUMBER: a solver state in Caffe's binary form
- * whose history is the arena. NUMBER counts from 0. Call it before the state itself is written, so
- * that every state on disk has its residuals. Rank 0. */
+ * whose history is the arena. NUMBER counts from 0. Must come before the state is written, so that
+ * every state on disk has its residuals. Rank 0. */
 int checkpoint_write_residuals(const struct net *net, const char *prefix, char *run,
                                const struct train_state *state, int number, float *arena);
 
@@ -74,7 +73,7 @@ void checkpoint_drop_average(const char *model);
  * they may belong to it. */
 void checkpoint_drop_residuals(const char *prefix, int64_t iteration, const char *state);
 
-/* NULL is allowed. */
+/* Frees a checkpoint; NULL is allowed. */
 void checkpoint_destroy(struct checkpoint *checkpoint);
 
 /* Reads a solver state into *state and `history` (nhistory blocks of net->elems floats), and the
@@ -84,20 +83,20 @@ void checkpoint_destroy(struct checkpoint *checkpoint);
 int checkpoint_resume(const char *path, struct net *net, int nhistory, float *history,
                       struct train_state *state, char **model, struct log *log);
 
-/* A solver state under a prefix. */
+/* A solver state on disk under a prefix. */
 struct checkpoint_entry {
     char *path;
-    int64_t iteration;           /* from the file's name */
-    struct snapshot_owner owner; /* from the file; empty if it cannot be read */
+    int64_t iteration;           /* iteration in the file's name */
+    struct snapshot_owner owner; /* owner in the file; empty if the file cannot be read */
 };
 
 struct checkpoint_list {
-    struct checkpoint_entry *entries; /* the highest iteration first */
+    struct checkpoint_entry *entries; /* states, sorted by falling iteration */
     int count;
 };
 
 /* Lists all solver states under a prefix, in both formats, with their owners; checksums are not
- * compared. clears: removes what a writer that was killed has left there. Fails if the folder
+ * compared. clears: removes temporary files that a killed writer left there. Fails if the folder
  * cannot be read. */
 int checkpoint_list_create(const char *prefix, bool clears, struct checkpoint_list *list);
 
@@ -116,12 +115,13 @@ int checkpoint_describe_data(const struct net *net, struct snapshot_owner *out);
 int checkpoint_read_weights_owner(const char *list, struct snapshot_owner *owner);
 
 /* Copies parameters by layer name from comma-separated files into the net, and logs the layers that
- * no file has. Fails if no layer was found, or if a value is not finite. all: fails also if one
- * layer was not found or the names of classes differ from the data's (else a warning). Rank 0. */
+ * no file has. Fails if no layer was found, or if a value is not finite. all: fails also if a layer
+ * was not found or class names differ from the data's (else a warning). Rank 0. */
 int checkpoint_load_weights(const char *list, bool all, struct net *net, struct log *log);
 
-/* SHA-256 in hexadecimal over the parameters, layer by layer in Caffe's shape, as little-endian
- * floats. statistics: also over parameters that are measured, not learnt (BatchNorm's mean). */
+/* Computes the SHA-256 (hexadecimal) of the parameters, layer by layer in Caffe's shape, as
+ * little-endian floats. statistics: includes parameters that are measured, not learnt (BatchNorm's
+ * mean). */
 void checkpoint_hash(const struct net *net, bool statistics, char hex[SHA256_HEX]);
 
 #endif

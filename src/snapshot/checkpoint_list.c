@@ -1,4 +1,4 @@
-/* Which states there are under a prefix, and what they say of themselves. */
+/* Lists the solver states under a prefix, with their owners. */
 #include "snapshot/checkpoint.h"
 
 #include "util/alloc.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* N of NAME_iter_N.solverstate or .solverstate.h5; -1: it is no such file. */
+/* Returns N of NAME_iter_N.solverstate or .solverstate.h5; -1: the file has another name. */
 static int64_t iteration_of(const char *file, const char *name)
 {
     size_t length = strlen(name);
@@ -64,7 +64,7 @@ static int newest_first(const void *left, const void *right)
                                         : strcmp(a->path, b->path);
 }
 
-/* What a writer that was killed has left of NAME_iter_N. */
+/* Returns true for a temporary file of NAME_iter_N, which a killed writer leaves. */
 static bool is_unfinished(const char *file, const char *name)
 {
     size_t length = strlen(name);
@@ -99,7 +99,7 @@ int checkpoint_list_create(const char *prefix, bool clears, struct checkpoint_li
         qsort(list->entries, (size_t)list->count, sizeof *list->entries, newest_first);
     for (int i = 0; i < list->count; i++)
         if (checkpoint_read_owner(list->entries[i].path, &list->entries[i].owner))
-            error_clear(); /* who resumes from it says why */
+            error_clear(); /* a resume from this state reports the error */
     if (status)
         checkpoint_list_free(list);
     return status;

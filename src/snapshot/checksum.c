@@ -1,6 +1,6 @@
-/* The checksum of an HDF5 snapshot: its SHA-256, on a line behind the end of the HDF5 file, where
- * HDF5 does not look. The library follows whatever a damaged file says; with the checksum, damage
- * is found before it reads. */
+/* Checksum of an HDF5 snapshot: its SHA-256, on a line behind the end of the HDF5 file, where HDF5
+ * does not look. The HDF5 library follows whatever a damaged file says; the checksum shows damage
+ * before the library reads. */
 #include "snapshot/snapshot_internal.h"
 
 #include "util/error.h"

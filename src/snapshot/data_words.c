@@ -1,5 +1,5 @@
-/* What a model says of the data that it was trained on, and what nets make of that: names of
- * classes, and what images go through. */
+/* Writes class names and image preparation of the training data into a model's owner, and finds
+ * them in the models given to --weights. */
 #include "snapshot/snapshot_internal.h"
 
 #include "net/net.h"
@@ -55,14 +55,14 @@ int checkpoint_read_weights_owner(const char *list, struct snapshot_owner *owner
 
     *owner = (struct snapshot_owner){.run = NULL};
     for (int i = 0; i < npaths && !status; i++) {
-        struct snapshot_owner one;
+        struct snapshot_owner candidate;
 
-        status = snapshot_read_owner(paths[i], &one);
-        if (status || one.classes || one.preparation) {
+        status = snapshot_read_owner(paths[i], &candidate);
+        if (status || candidate.classes || candidate.preparation) {
             snapshot_owner_free(owner);
-            *owner = one;
+            *owner = candidate;
         } else {
-            snapshot_owner_free(&one);
+            snapshot_owner_free(&candidate);
         }
     }
     alloc_free_list(paths, npaths);

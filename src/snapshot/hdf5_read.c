@@ -1,4 +1,4 @@
-/* Reading HDF5 models and states. */
+/* Reads HDF5 models and states. */
 #include "snapshot/snapshot_internal.h"
 
 #include "util/alloc.h"
@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_NESTING 16 /* of groups, against files whose groups contain themselves */
+#define MAX_NESTING 16 /* depth of groups; guards against groups that contain themselves */
 
-/* Whether the file has a link of that name at its top. */
+/* Returns true if the file has a link of that name at its top level. */
 static bool has_link(hid_t file, const char *name)
 {
     return H5Lexists(file, name, H5P_DEFAULT) > 0;
@@ -18,15 +18,15 @@ static bool has_link(hid_t file, const char *name)
 
 /* ---- blobs ---- */
 
-/* An open file. */
+/* An open HDF5 model or state. */
 struct reader {
     hid_t file;
     const char *path;
-    struct stored_layers layers; /* paths below `data`, and data sets in each group */
-    bool failed;                 /* with a message, in the walk */
+    struct stored_layers layers; /* nblobs: data sets in a group; names: paths below `data` */
+    bool failed;                 /* the walk failed, and the error message is set */
 };
 
-/* Puts in *name the data set of a blob that is another layer's, if the layer at `group` says so. */
+/* Sets *name to the data set of a shared blob, if the layer at `group` names the blob's owner. */
 static void name_shared(hid_t file, const char *path, const char *group, int blob,
                         struct strbuf *name)
 {
@@ -34,7 +34,7 @@ static void name_shared(hid_t file, const char *path, const char *group, int blo
     char **owners = NULL;
     int count = 0;
 
-    if (layer >= 0) { /* an attribute of another kind is somebody else's */
+    if (layer >= 0) { /* another program's attribute of this name may be of another kind */
         (void)h5_attribute_read_texts(layer, path, "shared", &owners, &count);
         H5Gclose(layer);
     }
@@ -45,7 +45,7 @@ static void name_shared(hid_t file, const char *path, const char *group, int blo
     alloc_free_list(owners, count);
 }
 
-/* The data set of a blob; NULL: no memory. */
+/* Returns the path of a blob's data set; NULL: no memory. */
 static char *name_blob(const struct reader *r, int layer, int blob)
 {
     struct strbuf name = {0}, group = {0};
@@ -105,12 +105,12 @@ struct walk {
     struct reader *reader;
     const char *prefix; /* path of this group below `data`, "" at the top */
     int depth;
-    int ndatasets, ngroups; /* its children */
+    int ndatasets, ngroups; /* children of this group */
 };
 
 static herr_t walk_visit(hid_t group, const char *name, const H5L_info_t *info, void *data);
 
-/* A group is a layer where it has data sets, or nothing below it. */
+/* Adds the layers in a group: itself, if it has data sets or no subgroups, and those below it. */
 static int walk_group(hid_t group, struct reader *r, const char *prefix, int depth)
 {
     struct walk walk = {r, prefix, depth, 0, 0};
@@ -194,7 +194,7 @@ static int walk_model(struct reader *r)
     return status ? error_context("%s", r->path) : 0;
 }
 
-/* An attribute, or a data set where it was too long for one. */
+/* Reads a text from an attribute, or from a data set if the text was too long for an attribute. */
 static int read_text(hid_t file, const char *path, const char *name, char **text)
 {
     return H5Aexists(file, name) <= 0 && has_link(file, name)
@@ -202,7 +202,7 @@ static int read_text(hid_t file, const char *path, const char *name, char **text
                : h5_attribute_read_text(file, path, name, text);
 }
 
-/* Keeps HDF5's lock until it is closed. */
+/* Holds HDF5's lock until the source is closed. */
 int snapshot_open_hdf5(const char *path, struct snapshot_source *out)
 {
     struct reader *r;
@@ -231,7 +231,7 @@ int snapshot_open_hdf5(const char *path, struct snapshot_source *out)
 
 /* ---- states ---- */
 
-/* The one element of a data set. */
+/* Reads the only element of a data set. */
 static int read_state_number(hid_t file, const char *path, const char *name, hid_t type,
                              void *value)
 {
@@ -261,7 +261,7 @@ static int read_count(hid_t file, const char *path, const char *name, int32_t *v
     return 0;
 }
 
-/* *value stays where there is no such attribute. */
+/* Reads a number's attribute; keeps *value if the file has no such attribute. */
 static int read_number(hid_t file, const char *path, const char *name, int64_t *value)
 {
     hid_t attribute;

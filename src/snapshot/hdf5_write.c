@@ -1,6 +1,6 @@
-/* Writing snapshots. The one trick: the HDF5 file is composed in memory and then written as plain
- * bytes. HDF5 cannot close a file whose disk is full and takes that to the end of the process; so
- * it never sees the disk, and its lock is free again before the slow part begins. */
+/* Writes HDF5 snapshots. The one trick: HDF5 composes the file in memory, and plain writes bring
+ * the bytes to disk. HDF5 cannot close a file whose disk is full, and keeps it until the process
+ * ends. So HDF5 never sees the disk, and its lock is free before the slow part begins. */
 #include "snapshot/snapshot_internal.h"
 
 #include "config.h"
@@ -15,7 +15,7 @@
 #define MEMORY_STEP ((size_t)4 << 20) /* bytes by which the file in memory grows */
 #define CHUNK_BYTES ((hsize_t)16 << 20)
 #define LONGEST_ATTRIBUTE                                                                          \
-    ((size_t)60 << 10) /* HDF5's own limit is 64 kB with all that belongs to it */
+    ((size_t)60 << 10) /* below HDF5's limit of 64 kB for an attribute with its header */
 
 static int composing_failed(const char *path, const char *action, const char *name)
 {
@@ -35,15 +35,15 @@ static hid_t memory_file_create(const char *path)
     return file;
 }
 
-/* The bytes of the file: HDF5's own, there until it is closed. */
+/* Gets the file's bytes. HDF5 owns the bytes, and frees them when the file is closed. */
 static int memory_file_bytes(hid_t file, const char *path, const void **bytes, size_t *length)
 {
     ssize_t size;
-    void **memory; /* what the handle of a file in memory points to */
+    void **memory; /* handle of a file in memory: points to its bytes */
 
     if (H5Fflush(file, H5F_SCOPE_GLOBAL) < 0)
         return composing_failed(path, "flush", "the file in memory");
-    size = H5Fget_file_image(file, NULL, 0); /* less than what is allocated */
+    size = H5Fget_file_image(file, NULL, 0); /* less than the allocated memory */
     if (size <= 0)
         return composing_failed(path, "measure", "the file in memory");
     if (H5Fget_vfd_handle(file, H5P_DEFAULT, (void **)&memory) < 0)
@@ -53,8 +53,8 @@ static int memory_file_bytes(hid_t file, const char *path, const void **bytes, s
     return 0;
 }
 
-/* Parts of about CHUNK_BYTES along the outer axes, evenly cut so that the last one is not mostly
- * air. */
+/* Sets a chunk's dimensions: about CHUNK_BYTES, cut along the outer axes into equal parts, so that
+ * the last chunk is not mostly empty. */
 static void chunk_dims(const struct shape *shape, hsize_t *chunk)
 {
     hsize_t rest = sizeof(float);
@@ -69,7 +69,7 @@ static void chunk_dims(const struct shape *shape, hsize_t *chunk)
     }
 }
 
-/* Properties of a data set: no time stamps, so that the same run gives the same bytes; and
+/* Returns the properties of a data set: no time stamps, so that equal runs write equal bytes; and
  * checksums, which HDF5 has for chunked storage only. */
 static hid_t dataset_properties(const struct shape *shape)
 {
@@ -85,7 +85,7 @@ static hid_t dataset_properties(const struct shape *shape)
     return properties;
 }
 
-/* Takes `space`. shape: of floats that are cut into chunks, or NULL. */
+/* Writes a data set; closes `space`. shape: shape of floats to store in chunks; NULL: no chunks. */
 static int write_dataset(hid_t group, const char *path, const char *name, hid_t file_type,
                          hid_t memory_type, hid_t space, const struct shape *shape,
                          const void *data)
@@ -118,7 +118,7 @@ static int write_blob(hid_t group, const char *path, int number, const struct sn
                          blob->data);
 }
 
-/* One number, as Caffe stores it: an array of one element. */
+/* Writes a number as Caffe stores it: an array of one element. */
 static int write_number(hid_t file, const char *path, const char *name, hid_t type,
                         const void *value)
 {
@@ -154,8 +154,7 @@ static int write_number_attribute(hid_t file, const char *path, const char *name
     return status;
 }
 
-/* An attribute, or a data set where the text is too long for one; nothing where there is no text.
- */
+/* Writes a text as an attribute, or a long text as a data set; writes no empty text. */
 static int write_text(hid_t file, const char *path, const char *name, const char *text)
 {
     if (text == NULL || text[0] == '\0')
@@ -181,11 +180,10 @@ static int write_owner(hid_t file, const char *path, const struct snapshot_owner
                          write_number_attribute(file, path, "global_batch", &owner->global_batch)));
 }
 
-/* The group of a layer under `data`, new or already there: one level for each part of the name
- * between slashes. */
+/* Opens or creates a layer's group under `data`: one level per part of the name between slashes. */
 static hid_t layer_group(hid_t data, const char *path, const char *name)
 {
-    const char *place = name + strspn(name, "/"); /* else it would begin at the file's root */
+    const char *place = name + strspn(name, "/"); /* a leading slash would mean the file's root */
     hid_t links, group = -1;
 
     if (!*place) {
@@ -205,7 +203,7 @@ static hid_t layer_group(hid_t data, const char *path, const char *name)
     return group;
 }
 
-/* Whose the blobs are that are not the layer's own. */
+/* Writes the attribute `shared`: the owners of blobs that the layer does not own. */
 static int write_shared(hid_t group, const char *path, const struct snapshot_layer *layer)
 {
     struct strbuf names[SNAPSHOT_MAX_BLOBS] = {{0}};
@@ -243,7 +241,7 @@ static int write_model_layer(hid_t data, const char *path, const struct snapshot
     return status ? error_context("layer '%s'", layer->name) : 0;
 }
 
-/* What the model says of itself. */
+/* Writes the version and the texts of a model's owner. */
 static int write_texts(hid_t file, const char *path, const struct snapshot_owner *owner)
 {
     int status = write_version(file, path);
@@ -289,7 +287,7 @@ static int compose_state(hid_t file, const char *path, const struct snapshot_sta
     return status;
 }
 
-/* The composed file onto the disk, and its checksum behind it. */
+/* Writes the composed file to disk, followed by its checksum. */
 static int write_bytes(const char *path, const void *bytes, size_t length)
 {
     char line[CHECKSUM_BYTES + 1];
@@ -304,7 +302,8 @@ static int write_bytes(const char *path, const void *bytes, size_t length)
     return file_writer_close(&writer, status) ? SNAPSHOT_NOT_WRITTEN : 0;
 }
 
-/* Takes the file, status: of composing it, and HDF5's lock, which is free during the slow part. */
+/* Saves and closes a composed file. status: result of composing. Called with HDF5's lock held;
+ * releases the lock for the slow part, and returns without it. */
 static int memory_file_save(hid_t file, const char *path, const char *what, int status)
 {
     const void *bytes = NULL;

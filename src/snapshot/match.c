@@ -1,5 +1,4 @@
-/* What a file has beside what the net wants, in either form: first everything is compared, then
- * values are read. */
+/* Matches a file's layers, of either form, with the net's: compares all, then reads the values. */
 #include "snapshot/snapshot_internal.h"
 
 #include "util/alloc.h"
@@ -12,7 +11,7 @@
 
 #include <ctype.h>
 
-/* Other writers replace the slash that HDF5 cannot have in a name: by another character or %2F. */
+/* Returns true if `source` is `name` with each slash replaced by another character or %2F. */
 static bool is_escaped_form(const char *name, const char *source)
 {
     for (; *name && *source; name++) {
@@ -42,8 +41,8 @@ int snapshot_find_layer(const struct snapshot_layer *layers, int nlayers, const 
     return found;
 }
 
-/* What the file has of that name: of several, such as the data layers of both phases, the last with
- * parameters; -1: nothing. */
+/* Returns the file's layer of that name; -1: none. Among several, such as data layers of both
+ * phases, the last with parameters. */
 static int find_source(const struct snapshot_source *from, const struct snapshot_layer *layers,
                        int nlayers, const char *name)
 {
@@ -59,7 +58,7 @@ static int find_source(const struct snapshot_source *from, const struct snapshot
     return found;
 }
 
-/* The old four sizes fit any shape of up to four axes that they equal when ones stand before it. */
+/* Returns true for equal shapes. Old shapes have four sizes, of which leading ones are skipped. */
 static bool same_shape(const struct stored_blob *stored, const struct shape *shape)
 {
     int extra = stored->naxes - shape->naxes;
@@ -81,8 +80,7 @@ static int check_values(const char *path, const char *what, const struct stored_
     return 0;
 }
 
-/* Where in the file a layer's parameters are: from blob `first` of layer `source` on; -1: nowhere.
- */
+/* Place of a layer's parameters in the file: blob `first` of layer `source`, and on; -1: none. */
 struct place {
     int source, first;
 };
@@ -123,8 +121,8 @@ static int check_blob(const struct snapshot_source *from, const struct place *at
     return check_values(from->path, what, &stored, shape);
 }
 
-/* Whether the file is to have it: HDF5 has parameters with their owner alone, and so has what was
- * made of HDF5. */
+/* Returns true if the file should have the blob. HDF5 files have shared blobs with their owner
+ * alone, and so have binary files made of HDF5 files. */
 static bool is_stored(const struct snapshot_source *from, const struct place *at, int number,
                       const struct snapshot_blob *blob)
 {
@@ -140,7 +138,7 @@ static int add_name(char ***names, int *count, const char *name)
     return alloc_listed(names, count, name, strlen(name), "a list of layers");
 }
 
-/* Whether it is NVIDIA's BatchNorm, and the net has the two layers that do its work. */
+/* Returns true for NVIDIA's BatchNorm of five blobs, if the net has BatchNorm and Scale instead. */
 static bool is_split(const struct snapshot_source *from, int source,
                      const struct snapshot_layer *layer)
 {
@@ -148,7 +146,7 @@ static bool is_split(const struct snapshot_source *from, int source,
            from->layers[source].nblobs == SNAPSHOT_NVIDIA_NORM_BLOBS;
 }
 
-/* Finds every layer's place; used: the file's layers that are some layer's. */
+/* Finds every layer's place. used: set for the file's layers that belong to a layer of the net. */
 static void find_places(const struct snapshot_source *from, const struct snapshot_layer *layers,
                         int nlayers, struct place *places, bool *used)
 {
@@ -166,7 +164,7 @@ static void find_places(const struct snapshot_source *from, const struct snapsho
     }
 }
 
-/* places: per layer of the net; source -1: it gets nothing. */
+/* Compares all layers. places: set for each layer of the net; source -1: the layer gets nothing. */
 static int match_layers(const struct snapshot_source *from, const struct snapshot_layer *layers,
                         int nlayers, struct place *places, struct snapshot_report *report)
 {
@@ -210,7 +208,7 @@ int snapshot_load_model(const struct snapshot_source *from, const struct snapsho
             if (is_stored(from, at, b, &layers[i].blobs[b]) &&
                 from->read(from->context, at->source, at->first + b, layers[i].blobs[b].data))
                 status = error_context("layer '%s'", layers[i].name);
-        if (!status && is_split(from, at->source, &layers[i])) /* NVIDIA's divides by nothing */
+        if (!status && is_split(from, at->source, &layers[i])) /* NVIDIA's mean is not scaled */
             layers[i].blobs[2].data[0] = 1;
     }
     free(places);

@@ -1,5 +1,5 @@
-/* What both forms of snapshots have in common: their files' names, which form a file has, and what
- * must hold of any model. */
+/* Common parts of both forms of snapshots: names of files, recognising a file's form, and checks
+ * that hold for any model. */
 #include "snapshot/snapshot_internal.h"
 
 #include "util/alloc.h"
@@ -105,7 +105,7 @@ int snapshot_find_model(const char *state_path, const char *learned_net, char **
 
 /* ---- reading in either form ---- */
 
-/* A file that is there and no HDF5 file is to be read as Caffe's binary form. */
+/* Returns true if a file is to be read in Caffe's binary form: it exists, and is not HDF5. */
 static bool is_binary(const char *path)
 {
     struct stat info;
@@ -204,7 +204,7 @@ void snapshot_state_free(struct snapshot_state *state)
     *state = (struct snapshot_state){0};
 }
 
-/* ---- what models and states say of themselves ---- */
+/* ---- texts of models and states ---- */
 
 const struct snapshot_text snapshot_texts[SNAPSHOT_TEXTS] = {
     {"run", STATE_RUN, true, offsetof(struct snapshot_owner, run)},

@@ -1,4 +1,4 @@
-/* Models in memory, apart from any net: see weights.h. */
+/* Reads models into memory, apart from any net, and writes them: see weights.h. */
 #include "snapshot/weights.h"
 
 #include "snapshot/snapshot_internal.h"
@@ -22,8 +22,8 @@ static int add_layer(struct weights *w, const char *name)
     return 0;
 }
 
-/* Gives a layer its parameter of that number, with memory for its values; those in front of it that
- * are missing are left out as shared. */
+/* Adds parameter `number` to a layer, with memory for its values. Missing parameters of lower
+ * numbers become shared ones. */
 static int add_blob(const char *path, struct snapshot_layer *layer, int number, int naxes,
                     const int64_t *dim)
 {
@@ -45,7 +45,7 @@ static int add_blob(const char *path, struct snapshot_layer *layer, int number, 
     return blob->data ? 0 : -1;
 }
 
-/* Takes the definition, and gives the layers its order. */
+/* Takes over the net's definitions, and sorts the layers into their order. */
 static int set_net(struct weights *w, struct text_doc *doc)
 {
     const Caffe__NetParameter *net = spec_net(doc);
@@ -69,7 +69,7 @@ static int set_net(struct weights *w, struct text_doc *doc)
     return 0;
 }
 
-/* Files from before blobs had shapes give four sizes, with ones in front. */
+/* Returns the axes of a blob from before blobs had shapes: four sizes, with ones in front. */
 static int legacy_axes(const Caffe__NetParameter *net, const char *name, int blob)
 {
     for (size_t l = 0; blob == 0 && l < net->n_layer; l++) {
@@ -159,7 +159,7 @@ void weights_free(struct weights *w)
     *w = (struct weights){0};
 }
 
-/* The binary form takes definitions as a net of one phase has them: here, as they are. */
+/* Writes the binary form, which needs definitions as a net_def: here the model's own, unchanged. */
 static int write_binary(const struct weights *w, const char *path)
 {
     const Caffe__NetParameter *net = w->net ? spec_net(w->net) : NULL;

@@ -1,5 +1,5 @@
-/* A model file as it is, whatever net it belongs to: all of its layers with names, shapes and
- * values, in memory; and the same as a file of Caffe's other form. Not collective. */
+/* Weights of a model file, apart from any net: all layers with names, shapes and values in memory,
+ * read from one of Caffe's forms and written in either. Not collective. */
 #ifndef POSEIDON_SNAPSHOT_WEIGHTS_H
 #define POSEIDON_SNAPSHOT_WEIGHTS_H
 
@@ -8,22 +8,22 @@
 
 struct weights {
     int nlayers;
-    /* Everything is owned. Where the file leaves out a parameter that another layer owns and does
-     * not say which, `shared` is set, and shape and data are NULL; else it is a copy. */
+    /* Layers, with owned names, shapes and values. Shared parameters are copies, unless the file
+     * does not name their owner: then `shared` is set, and shape and data are NULL. */
     struct snapshot_layer *layers;
-    struct text_doc *net; /* has these layers, one for one; NULL: the file has no definitions */
-    struct snapshot_owner owner; /* as the file says */
+    struct text_doc *net;        /* definitions of the layers, one for one; NULL: not in the file */
+    struct snapshot_owner owner; /* owner that the file names */
 };
 
-/* Which form a file has is seen from its content. Halves, bfloat16 and doubles become floats of 32
- * bits; integers are refused. To be freed in either case. */
+/* Reads a model file, in the form that its content shows. Converts halves, bfloat16 and doubles to
+ * 32-bit floats; refuses integers. Free *out by weights_free, also after a failure. */
 int weights_read(const char *path, struct weights *out);
 void weights_free(struct weights *weights);
 
-/* The names' ends of what can be written, NULL behind the last. */
+/* Name endings that weights_write accepts, NULL behind the last. */
 extern const char *const weights_ends[];
 
-/* Writes the form that the name's end says; whole or not at all. */
+/* Writes weights in the form of the name's ending; the file appears whole or not at all. */
 int weights_write(const struct weights *weights, const char *path);
 
 #endif

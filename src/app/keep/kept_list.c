@@ -1,4 +1,4 @@
-/* The list of a run's snapshots. */
+/* List of a run's snapshots: see kept_list.h. */
 #include "keep/kept_list.h"
 
 #include "util/alloc.h"
@@ -20,10 +20,10 @@ void kept_free(struct kept_list *list)
     kept_open(list, list->keep);
 }
 
-/* The place of that iteration, or where it would be inserted. */
+/* Returns the index of that iteration, or the index at which to insert it. */
 static int place_of(const struct kept_list *list, int64_t iteration)
 {
-    int at = list->count; /* the best may be written after a newer one */
+    int at = list->count; /* from the end: the best may be written after a newer snapshot */
 
     while (at > 0 && list->entries[at - 1].iteration >= iteration)
         at--;
@@ -91,18 +91,18 @@ bool kept_take_surplus(struct kept_list *list, int64_t *iteration)
     int surplus = -list->keep;
 
     if (list->named < 0 && list->best.iteration >= 0)
-        return false; /* PREFIX_best may be any of them, since an earlier start */
-    for (int pass = 0; pass < 2; pass++) /* counts, then takes */
+        return false; /* any snapshot may be PREFIX_best since an earlier start */
+    for (int pass = 0; pass < 2; pass++) /* first pass counts, second takes */
         for (int i = 0; i < list->count; i++) {
-            struct kept one = list->entries[i];
-            if (one.iteration == list->best.iteration || one.iteration == list->named)
+            struct kept entry = list->entries[i];
+            if (entry.iteration == list->best.iteration || entry.iteration == list->named)
                 continue;
             if (pass == 0) {
-                surplus += !one.only_best;
-            } else if (one.only_best || (list->keep > 0 && surplus > 0)) {
-                *iteration = one.iteration;
+                surplus += !entry.only_best;
+            } else if (entry.only_best || (list->keep > 0 && surplus > 0)) {
+                *iteration = entry.iteration;
                 memmove(list->entries + i, list->entries + i + 1,
-                        (size_t)(--list->count - i) * sizeof one);
+                        (size_t)(--list->count - i) * sizeof entry);
                 return true;
             }
         }

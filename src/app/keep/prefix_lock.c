@@ -1,6 +1,6 @@
-/* The lock on a prefix. The one trick: a process of the same kernel and the same process space is
- * asked for by its number and the time of its start, so the restart after a crash waits for
- * nothing; of others only the file's age can tell. */
+/* The lock on a prefix. The one trick: if owner and reader share a kernel and a process namespace,
+ * the process's number and start time show whether it lives, so a restart after a crash waits for
+ * nothing. For other owners only the file's age tells. */
 #define _GNU_SOURCE
 #include "keep/prefix_lock.h"
 
@@ -22,28 +22,28 @@
 
 enum { TEXT_BYTES = 512, NAME_BYTES = 128 };
 
-/* Who holds a lock, as its file says. */
+/* Owner of a lock, as its file says. */
 struct owner {
     char run[RUN_NAME_BYTES], host[NAME_BYTES];
-    char kernel[NAME_BYTES]; /* its start, and the process space: numbers of processes mean
-                                something where it is the same */
+    char kernel[NAME_BYTES]; /* kernel's boot and process namespace; process numbers can be compared
+                                only if both are equal */
     long pid;
-    unsigned long long started; /* of the process, in the kernel's ticks */
+    unsigned long long started; /* start of the process, in the kernel's ticks */
 };
 
 struct prefix_lock {
     char *path;
     struct owner me;
-    struct owner before; /* whose it was while it was waited for; .pid 0: nobody's */
-    int fd;              /* of the file that the link names */
+    struct owner before; /* the lock's owner while this process waited; .pid 0: none */
+    int fd;              /* open file that the link names */
     struct stat file;
     pthread_t toucher;
     bool touching;
 };
 
-/* ---- who ---- */
+/* ---- owners ---- */
 
-/* The begin of a file, as far as there is room; false: it cannot be opened. */
+/* Reads the begin of a file, up to room - 1 bytes; false: the file cannot be opened. */
 static bool read_begin(const char *path, char *text, size_t room)
 {
     FILE *in = fopen(path, "r");
@@ -55,7 +55,7 @@ static bool read_begin(const char *path, char *text, size_t room)
     return in != NULL;
 }
 
-/* The start of a process in ticks; 0: there is no such process. */
+/* Returns the start of a process in ticks; 0: no such process. */
 static unsigned long long start_of(long pid)
 {
     char name[64], text[1024], *behind;
@@ -64,7 +64,7 @@ static unsigned long long start_of(long pid)
     snprintf(name, sizeof name, "/proc/%ld/stat", pid);
     if (!read_begin(name, text, sizeof text))
         return 0;
-    behind = strrchr(text, ')'); /* the program's name may hold anything */
+    behind = strrchr(text, ')'); /* a program's name may contain anything */
     if (!behind || sscanf(behind + 1,
                           " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
                           "%*s %*s %llu",
@@ -119,14 +119,14 @@ static int write_owner(int fd, const char *path, const struct owner *me)
     return 0;
 }
 
-/* A file of this process's own beside the lock, that names it; its age is the file system's now. */
-static int make_own(const char *path, const struct owner *me, char **name, int *fd)
+/* Creates this process's file beside the lock, for linking; its time is the file system's now. */
+static int make_own_file(const char *path, const struct owner *me, char **name, int *fd)
 {
-    struct strbuf own = {0};
+    struct strbuf own_path = {0};
     int status = -1;
 
-    strbuf_printf(&own, "%s.%s.%ld", path, me->host, me->pid);
-    *name = strbuf_take(&own);
+    strbuf_printf(&own_path, "%s.%s.%ld", path, me->host, me->pid);
+    *name = strbuf_take(&own_path);
     if (!*name)
         return -1;
     *fd = open(*name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -139,34 +139,34 @@ static int make_own(const char *path, const struct owner *me, char **name, int *
     return status;
 }
 
-/* Whether the lock is this process's now. A lost answer of a file server may say that the link
- * failed which was made: the number of links tells. */
-static bool try_link(const char *own, const char *path, int fd)
+/* Returns true if this process now holds the lock. A file server's lost answer may report a failed
+ * link that was made, so the number of links decides. */
+static bool try_link(const char *own_path, const char *path, int fd)
 {
     struct stat file;
     int place;
 
-    if (link(own, path) == 0)
+    if (link(own_path, path) == 0)
         return true;
     if (errno != EPERM && errno != ENOTSUP && errno != ENOSYS)
         return fstat(fd, &file) == 0 && file.st_nlink > 1;
-    /* no links here: who makes the place has it, and moves its file there */
+    /* no hard links here: whoever creates the path has the lock, and moves its file there */
     place = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (place < 0)
         return false;
     close(place);
-    return rename(own, path) == 0;
+    return rename(own_path, path) == 0;
 }
 
-/* When a lock was touched last, by the file system's clock, and since when we see it so, by ours.
- */
+/* Last touch of a lock, by the file system's clock, and the time we first saw that touch, by our
+ * clock. */
 struct sight {
     struct timespec touched;
     double since;
 };
 
-/* Seconds since the lock was touched, by the file system's clock; negative: it is gone. One that
- * was touched later than now, before that clock was set back, is as old as we have seen it. */
+/* Returns the lock's age in seconds by the file system's clock; negative: the lock is gone. If the
+ * clock was set back: the seconds since we first saw the touch. */
 static double age_of(const char *path, int own_fd, struct sight *sight)
 {
     struct stat lock, now;
@@ -195,17 +195,17 @@ static enum verdict judge(const struct owner *owner, const struct owner *me, dou
     return age > PREFIX_LOCK_STALE ? STALE : PERHAPS;
 }
 
-/* Away with a stale lock, unless another process was faster and it is not the same one any more. */
-static void remove_stale(const char *path, const char *own, const struct owner *stale)
+/* Removes a stale lock, unless another process has replaced it. */
+static void remove_stale(const char *path, const char *own_path, const struct owner *stale)
 {
     struct strbuf aside = {0};
     struct owner moved;
 
-    strbuf_printf(&aside, "%s.stale", own);
+    strbuf_printf(&aside, "%s.stale", own_path);
     if (!strbuf_status(&aside) && rename(path, strbuf_text(&aside)) == 0) {
         if (read_owner(strbuf_text(&aside), &moved) && !same_owner(&moved, stale) &&
             link(strbuf_text(&aside), path) != 0)
-            error_clear(); /* a third process has it: the next round sees */
+            error_clear(); /* a third process has the lock: the next round sees it */
         unlink(strbuf_text(&aside));
     }
     strbuf_free(&aside);
@@ -224,17 +224,17 @@ static void pause_a_second(void)
     nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
 }
 
-/* Rounds of looking, until the lock is made or plainly another's. *before: whose it was that left
- * in order meanwhile. */
-static int contend(const char *path, const char *own, int fd, const struct owner *me, bool patient,
-                   struct log *log, struct owner *before)
+/* Tries for the lock in rounds, until this process has the lock or another clearly holds it.
+ * *before: owner that left in order while this process waited. */
+static int contend(const char *path, const char *own_path, int fd, const struct owner *me,
+                   bool patient, struct log *log, struct owner *before)
 {
     struct owner owner;
     struct sight sight = {.since = 0};
     double age, last = 0;
     int waited = 0;
 
-    for (int round = 0; !try_link(own, path, fd); round++) {
+    for (int round = 0; !try_link(own_path, path, fd); round++) {
         if (!read_owner(path, &owner) && access(path, F_OK) == 0 && errno == EACCES)
             return error_set("cannot read '%s': %s", path, strerror(errno));
         age = age_of(path, fd, &sight);
@@ -251,7 +251,7 @@ static int contend(const char *path, const char *own, int fd, const struct owner
                         "%s: the lock of run '%s' on %s (process %ld) is stale: it is taken "
                         "over",
                         path, owner.run, owner.host, owner.pid);
-            remove_stale(path, own, &owner);
+            remove_stale(path, own_path, &owner);
             before->pid = 0;
             break;
         case HELD:
@@ -264,7 +264,7 @@ static int contend(const char *path, const char *own, int fd, const struct owner
             pause_a_second();
             break;
         case PERHAPS:
-            /* touched since we looked: its owner lives */
+            /* touched since the last look: the owner lives */
             if (same_owner(&owner, before) && age < last)
                 return refuse(path, &owner, age);
             if (!same_owner(&owner, before))
@@ -283,7 +283,7 @@ static int contend(const char *path, const char *own, int fd, const struct owner
 
 /* ---- touching ---- */
 
-/* Until it is cancelled, while it sleeps. */
+/* Touches the lock until cancelled, which happens in the sleep. */
 static void *touch(void *argument)
 {
     const struct prefix_lock *lock = argument;
@@ -299,7 +299,7 @@ int prefix_lock_take(const char *prefix, bool patient, struct log *log, struct p
 {
     struct prefix_lock *lock = calloc(1, sizeof *lock);
     struct strbuf path = {0};
-    char *own = NULL;
+    char *own_path = NULL;
     int status;
 
     *out = NULL;
@@ -309,10 +309,10 @@ int prefix_lock_take(const char *prefix, bool patient, struct log *log, struct p
     strbuf_printf(&path, "%s.lock", prefix);
     lock->path = strbuf_take(&path);
     identify(&lock->me);
-    status = lock->path ? make_own(lock->path, &lock->me, &own, &lock->fd) : -1;
+    status = lock->path ? make_own_file(lock->path, &lock->me, &own_path, &lock->fd) : -1;
     if (!status) {
-        status = contend(lock->path, own, lock->fd, &lock->me, patient, log, &lock->before);
-        unlink(own);
+        status = contend(lock->path, own_path, lock->fd, &lock->me, patient, log, &lock->before);
+        unlink(own_path);
         if (!status && fstat(lock->fd, &lock->file))
             status = error_set("cannot look at '%s': %s", lock->path, strerror(errno));
         if (!status) {
@@ -323,7 +323,7 @@ int prefix_lock_take(const char *prefix, bool patient, struct log *log, struct p
         if (status && lock->file.st_ino)
             unlink(lock->path);
     }
-    free(own);
+    free(own_path);
     if (status) {
         if (lock->fd >= 0)
             close(lock->fd);
@@ -356,7 +356,7 @@ int prefix_lock_check(const struct prefix_lock *lock)
     if (!lock)
         return 0;
     if (stat(lock->path, &now) != 0)
-        return 0; /* removed, or the folder is away: nobody else has it */
+        return 0; /* removed, or the folder is gone: nobody else has the lock */
     if (now.st_dev == lock->file.st_dev && now.st_ino == lock->file.st_ino)
         return 0;
     if (!read_owner(lock->path, &owner))

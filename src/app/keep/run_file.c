@@ -1,4 +1,4 @@
-/* The file of a run: one table drives writing and reading of its numbers. */
+/* Reads and writes a run's file. One table drives reading and writing of the numbers. */
 #include "keep/run_file.h"
 
 #include "util/choice.h"
@@ -46,10 +46,10 @@ static void put_about(struct strbuf *text, const char *about)
     }
 }
 
-/* Whole numbers in the order of the file. */
+/* Numbers of the file, in the file's order. */
 static const struct number {
     const char *key;
-    size_t place; /* of an int64_t in struct run_file */
+    size_t place; /* offset of an int64_t in struct run_file */
     int64_t least, most;
 } numbers[] = {
     {"iteration", offsetof(struct run_file, iteration), -1, INT32_MAX},
@@ -91,7 +91,7 @@ static bool read_number(const char *text, const struct number *number, struct ru
     return end != text && !*end && !errno && *out >= number->least && *out <= number->most;
 }
 
-/* One figure; false: its value is none. Keys of later versions are passed over. */
+/* Stores a figure; false: its value is invalid. Skips keys of later versions. */
 static bool take_figure(struct run_file *file, const char *key, const char *value)
 {
     int end;

@@ -1,7 +1,6 @@
 /* The snapshot writer's thread and its slots: copies that are filled (full), written (busy) and
- * free again. A copy that waits for its next try may be replaced by a newer one, unless the best is
- * awaited in it: then a second slot takes the newer one. One that was never tried, or is being
- * written, may not. */
+ * free again. A newer snapshot replaces a copy that waits for its next try. If that copy is the
+ * awaited best, the newer snapshot takes the second slot. Copies untried or being written stay. */
 #include "keep/snapshot_writer.h"
 
 #include "snapshot/snapshot.h"
@@ -23,8 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STEPS_BACK = 10 }; /* of niceness: a tenth of a core where nobody else leaves anything */
-/* Seconds between tries: while training goes on, and when it is over; then so often it is told. */
+enum { STEPS_BACK = 10 }; /* niceness added: a tenth of a core if others are busy */
+/* Seconds between tries, in training (PAUSE) and after it (HASTY), and between warnings then. */
 enum {
     FIRST_PAUSE = 10,
     LONGEST_PAUSE = 300,
@@ -34,27 +33,27 @@ enum {
 };
 
 struct slot {
-    struct checkpoint *copy; /* NULL: it was never needed */
+    struct checkpoint *copy; /* NULL: the slot was never needed */
     bool full, tried, only_best;
-    double begun; /* the clock when it was filled */
+    double begun; /* time at which the slot was filled */
 };
 
 struct snapshot_writer {
     struct snapshot_writer_options options;
     pthread_t thread;
     bool started;
-    pthread_mutex_t mutex; /* of what follows */
+    pthread_mutex_t mutex; /* guards all members below */
     pthread_cond_t changed;
     struct slot slots[2];
     bool busy, ends;
-    bool hasty;     /* training is over, and somebody waits */
-    double until;   /* the clock; so long, if hasty */
-    double next;    /* the clock when what failed is tried again */
-    double told;    /* the clock when a failure was told of last */
-    int pause;      /* seconds after the next failure */
-    bool hopeless;  /* no snapshot can be composed, or may be written: with its message */
-    char *reason;   /* of the last failure */
-    double seconds; /* the last snapshot took */
+    bool hasty;     /* training is over, and snapshot_writer_finish waits */
+    double until;   /* time at which a hasty writer gives up */
+    double next;    /* time of the next try after a failure */
+    double warned;  /* time of the last warning */
+    int pause;      /* seconds to wait after the next failure */
+    bool hopeless;  /* no later snapshot can be composed or may be written: see `reason` */
+    char *reason;   /* message of the last failure */
+    double seconds; /* seconds from copy to disk of the last snapshot */
     struct kept_list kept;
 };
 
@@ -68,12 +67,12 @@ static void remember_reason(struct snapshot_writer *writer)
     writer->reason = reason;
 }
 
-/* The names of a snapshot's two files. Owned. */
+/* Paths of a snapshot's two files. Owned. */
 struct pair {
     char *model, *state;
 };
 
-/* NULL, both or one: no memory. */
+/* Returns the paths of a snapshot; NULL in either: no memory. */
 static struct pair pair_of(const struct snapshot_writer *writer, int64_t iteration)
 {
     const struct snapshot_writer_options *o = &writer->options;
@@ -88,7 +87,7 @@ static void pair_free(struct pair *pair)
     free(pair->state);
 }
 
-/* The state first: a state never names a model that is not there. */
+/* Removes a snapshot, its state first: a state never names a missing model. */
 static void remove_one(const struct snapshot_writer *writer, int64_t iteration)
 {
     struct pair old = pair_of(writer, iteration);
@@ -102,7 +101,7 @@ static void remove_one(const struct snapshot_writer *writer, int64_t iteration)
     pair_free(&old);
 }
 
-/* Removes what is not to stay. Without the mutex. */
+/* Takes the mutex itself: callers must not hold it. */
 void snapshot_writer_prune(struct snapshot_writer *writer)
 {
     int64_t iteration;
@@ -117,7 +116,7 @@ void snapshot_writer_prune(struct snapshot_writer *writer)
     } while (found);
 }
 
-/* When training is over nobody will bring back a folder that was there when it began. */
+/* Makes a missing folder again: after training nobody else will. */
 static void restore_folder(const struct snapshot_writer *writer)
 {
     char *folder = path_folder(writer->options.prefix);
@@ -130,8 +129,8 @@ static void restore_folder(const struct snapshot_writer *writer)
     free(folder);
 }
 
-/* Without the mutex: only this thread touches a slot that is tried. Returns 0,
- * CHECKPOINT_NOT_WRITTEN or -1. */
+/* Writes a slot's copy. Called without the mutex: only this thread touches a slot that is tried.
+ * Returns 0, CHECKPOINT_NOT_WRITTEN or -1. */
 static int write_copy(struct snapshot_writer *writer, const struct slot *slot, bool over)
 {
     const struct snapshot_writer_options *o = &writer->options;
@@ -155,7 +154,7 @@ static int write_copy(struct snapshot_writer *writer, const struct slot *slot, b
     return status;
 }
 
-/* The model of the average, where there is one, gets the name beside the model's. */
+/* Gives the average's model, if there is one, the name beside `to`; else removes the old name. */
 static int name_average(const char *from, const char *to)
 {
     char *average = snapshot_average_path(from), *name = snapshot_average_path(to);
@@ -170,8 +169,8 @@ static int name_average(const char *from, const char *to)
     return error_status(status);
 }
 
-/* PREFIX_best becomes a name of that snapshot, the state last: until then, and where it ends in
- * between, each names a model that is there. Then the former one may go. Without the mutex. */
+/* Makes PREFIX_best a name of that snapshot, the state last, so that PREFIX_best's state always
+ * names an existing model. Then removes the former best. Called without the mutex. */
 static int name_best(struct snapshot_writer *writer, int64_t iteration)
 {
     const struct snapshot_writer_options *o = &writer->options;
@@ -195,14 +194,14 @@ static int name_best(struct snapshot_writer *writer, int64_t iteration)
     return 0;
 }
 
-/* The mutex is held in what follows, but for the writing. */
+/* Functions from here on hold the mutex, except while writing. */
 
 static void put_off(struct snapshot_writer *writer, int64_t iteration)
 {
     int longest = writer->hasty ? LONGEST_HASTY : LONGEST_PAUSE;
     double now = clock_seconds();
 
-    assert(writer->pause > 0); /* else the disk is asked without end */
+    assert(writer->pause > 0); /* without a pause the tries never end */
     writer->next = now + writer->pause;
     if (!writer->hasty) {
         LOG_WARNING(writer->options.log,
@@ -210,17 +209,17 @@ static void put_off(struct snapshot_writer *writer, int64_t iteration)
                     " could not be written: %s. Training continues; the next try is in %d s, and "
                     "older snapshots stay",
                     iteration, error_text(), writer->pause);
-    } else if (now - writer->told >= TELL_EVERY && now < writer->until) {
+    } else if (now - writer->warned >= TELL_EVERY && now < writer->until) {
         LOG_WARNING(writer->options.log,
                     "Training is over, and the snapshot of iteration %" PRId64
                     " could not be written: %s. Trying for %.0f s more; older snapshots stay",
                     iteration, error_text(), writer->until - now);
-        writer->told = now;
+        writer->warned = now;
     }
     writer->pause = writer->pause < longest / 2 ? 2 * writer->pause : longest;
 }
 
-/* One try, and what becomes of it. slot: what is written; NULL: the best gets its name. */
+/* Tries once and records the result. slot: the copy to write; NULL: names the best snapshot. */
 static void try_once(struct snapshot_writer *writer, struct slot *slot)
 {
     int64_t iteration = slot ? checkpoint_iteration(slot->copy) : writer->kept.best.iteration;
@@ -254,7 +253,7 @@ static bool is_untried(const struct slot *slot)
     return slot->full && !slot->tried;
 }
 
-/* The one that was never tried, else the oldest whose time has come; NULL: none. */
+/* Returns the slot that was never tried, else the oldest slot that is due; NULL: none. */
 static struct slot *next_slot(struct snapshot_writer *writer)
 {
     struct slot *oldest = NULL;
@@ -276,13 +275,13 @@ static bool is_unnamed(const struct snapshot_writer *writer)
     return kept_is_unnamed(&writer->kept) && !writer->hopeless;
 }
 
-/* Something is to be written, or named. */
+/* Returns true if a snapshot is still to be written or named. */
 static bool is_behind(const struct snapshot_writer *writer)
 {
     return writer->slots[0].full || writer->slots[1].full || is_unnamed(writer);
 }
 
-/* Until something changes, or that moment comes. */
+/* Waits until the writer's state changes, or until `moment`. */
 static void wait_until(struct snapshot_writer *writer, double moment)
 {
     struct timespec until = {.tv_sec = (time_t)moment};
@@ -291,8 +290,8 @@ static void wait_until(struct snapshot_writer *writer, double moment)
     pthread_cond_timedwait(&writer->changed, &writer->mutex, &until);
 }
 
-/* The compute threads come first where all cores are theirs: what their waits leave of the cores is
- * enough. For this thread alone, as Linux has it. */
+/* Lets compute threads come first if they use all cores; their waits leave the writer enough. Linux
+ * changes the priority of this thread alone. */
 static void lower_priority(void)
 {
     id_t self = (id_t)syscall(SYS_gettid);
@@ -357,7 +356,7 @@ int snapshot_writer_create(const struct snapshot_writer_options *options,
 
 int snapshot_writer_add(struct snapshot_writer *writer, int64_t iteration, bool only_best)
 {
-    assert(!writer->busy && !is_untried(&writer->slots[0])); /* nothing was saved yet: no mutex */
+    assert(!writer->busy && !is_untried(&writer->slots[0])); /* nothing saved yet: no mutex */
     return kept_add(&writer->kept, iteration, only_best);
 }
 
@@ -373,17 +372,17 @@ void snapshot_writer_mark_best(struct snapshot_writer *writer, int64_t iteration
 
 bool snapshot_writer_best(struct snapshot_writer *writer, int64_t *iteration, double *score)
 {
-    bool there;
+    bool found;
 
     pthread_mutex_lock(&writer->mutex);
-    there = writer->kept.best.iteration >= 0;
+    found = writer->kept.best.iteration >= 0;
     *iteration = writer->kept.best.iteration;
     *score = writer->kept.best.score;
     pthread_mutex_unlock(&writer->mutex);
-    return there;
+    return found;
 }
 
-/* The mutex is held. */
+/* Fails with the reason. Called with the mutex held. */
 static int report_hopeless(const struct snapshot_writer *writer)
 {
     return error_set("%s", writer->reason ? writer->reason : "snapshots cannot be written");
@@ -394,7 +393,7 @@ static bool holds_best(const struct snapshot_writer *writer, const struct slot *
     return slot->full && kept_is_awaited(&writer->kept, checkpoint_iteration(slot->copy));
 }
 
-/* What was not written will not be: its residuals are of no use. */
+/* Drops a copy that will never be written, with its residuals. */
 static void drop(const struct snapshot_writer *writer, struct slot *slot)
 {
     struct pair files = {.state = NULL};
@@ -408,8 +407,8 @@ static void drop(const struct snapshot_writer *writer, struct slot *slot)
     slot->full = false;
 }
 
-/* The copy that the next snapshot goes into: not the one in which the best is awaited. What could
- * not be written there before makes room, in memory and on the disk. */
+/* Returns the slot for the next snapshot: not the slot that holds the awaited best. Drops an
+ * unwritten snapshot in the slot, in memory and on disk. */
 static struct slot *slot_for(struct snapshot_writer *writer, int64_t iteration)
 {
     struct slot *slot;
@@ -417,7 +416,7 @@ static struct slot *slot_for(struct snapshot_writer *writer, int64_t iteration)
     while (writer->busy || is_untried(&writer->slots[0]) || is_untried(&writer->slots[1]))
         pthread_cond_wait(&writer->changed, &writer->mutex);
     slot = &writer->slots[holds_best(writer, &writer->slots[0])];
-    assert(!holds_best(writer, slot)); /* one slot at most has it, and keeps it */
+    assert(!holds_best(writer, slot)); /* at most one slot holds the best, and keeps it */
     if (slot->full)
         LOG_WARNING(writer->options.log,
                     "The snapshot of iteration %" PRId64 ", which could not be written, is "
@@ -445,7 +444,7 @@ static int fill(struct snapshot_writer *writer, const float *history,
         return report_hopeless(writer);
     if (!slot->copy && checkpoint_create(o->net, o->nhistory, o->average, &slot->copy))
         return -1;
-    assert(!writer->busy && !slot->full); /* else the copy is changed while it is written */
+    assert(!writer->busy && !slot->full); /* the copy must not change while it is written */
     slot->begun = clock_seconds();
     slot->tried = false;
     slot->only_best = kept_is_awaited(&writer->kept, state->iteration);
@@ -466,7 +465,7 @@ int snapshot_writer_save(struct snapshot_writer *writer, const float *history,
     return status;
 }
 
-/* The mutex is held. */
+/* Returns the newest state's path, or NULL. Called with the mutex held. */
 static char *newest_path(const struct snapshot_writer *writer)
 {
     int64_t newest = kept_newest(&writer->kept);
@@ -487,12 +486,12 @@ char *snapshot_writer_newest(struct snapshot_writer *writer)
     return path;
 }
 
-/* What is not written now never is: the reason, with the snapshot that was. */
+/* Drops the unwritten snapshots; the reason gets the newest snapshot on disk. */
 static void give_up(struct snapshot_writer *writer)
 {
     char *newest = newest_path(writer);
 
-    assert(!writer->busy); /* else a copy is dropped while it is written */
+    assert(!writer->busy); /* no copy is dropped while it is written */
     error_set("%s; no time is left for another try. %s%s",
               writer->reason ? writer->reason : "the snapshot cannot be written",
               newest ? "--resume continues from " : "There is no snapshot to resume from",
@@ -504,8 +503,7 @@ static void give_up(struct snapshot_writer *writer)
     drop(writer, &writer->slots[1]);
 }
 
-/* Whether what was named the best is what is on the disk, by that iteration's name or as
- * SNAPSHOT_BEST. */
+/* Checks that the best snapshot is on disk, under its iteration's name or as SNAPSHOT_BEST. */
 static int check_best(const struct snapshot_writer *writer, int64_t name)
 {
     int64_t iteration = writer->kept.awaited.iteration;
@@ -536,7 +534,7 @@ int snapshot_writer_finish(struct snapshot_writer *writer, double seconds)
     writer->until = clock_seconds() + seconds;
     writer->pause = FIRST_HASTY;
     writer->next = 0;
-    writer->told = -TELL_EVERY;
+    writer->warned = -TELL_EVERY;
     pthread_cond_broadcast(&writer->changed);
     while (writer->busy ||
            (is_behind(writer) && (writer->next == 0 || (clock_seconds() < writer->until &&

@@ -20,65 +20,64 @@ struct snapshot_writer_options {
     const char *prefix;        /* borrowed */
     bool binary;               /* Caffe's binary form */
     const struct net *net;     /* borrowed, outlives the writer */
-    int nhistory;              /* blocks of net->elems floats */
+    int nhistory;              /* count of the history's blocks of net->elems floats */
     const struct net *average; /* the moving average of the net's weights, in host memory at every
                                   save; borrowed, outlives the writer; NULL: none */
-    int keep;        /* > 0: snapshots that stay, besides the best one; the writer removes the
-                        oldest it knows of after each new one. 0: all stay */
+    int keep; /* > 0: count of snapshots that stay, besides the best; the writer removes the oldest
+                 that it knows after each new snapshot. 0: all stay */
     struct log *log; /* borrowed */
     void *context;   /* first argument of the three functions below; borrowed */
-    /* Writer's thread, before each file: fails if the prefix is no longer this run's. */
+    /* Fails if the prefix is no longer this run's. Writer's thread, before each file. */
     int (*check)(void *context);
-    /* Writer's thread: the snapshot of this iteration is on disk. */
+    /* Notes that the snapshot of this iteration is on disk; a failure makes the writer try again.
+     * Writer's thread. */
     int (*written)(void *context, int64_t iteration);
-    /* Caller's thread, within snapshot_writer_finish: true ends the waiting. */
+    /* Returns true to end the wait of snapshot_writer_finish. Caller's thread. */
     bool (*hurries)(void *context);
 };
 
-/* Allocates a copy of parameters and history, and starts the thread. *out is the caller's, for
- * snapshot_writer_destroy. */
+/* Allocates a copy of parameters and history, and starts the thread. The caller destroys *out. */
 int snapshot_writer_create(const struct snapshot_writer_options *options,
                            struct snapshot_writer **out);
 
 /* Tells the writer of a snapshot that an earlier start of the run wrote, so that `keep` counts it.
- * Call it once per snapshot, the oldest first. only_best: the snapshot was saved only because it
- * was the best, and is removed when a better one is on disk. Fails without memory. */
+ * Call once per snapshot, the oldest first. only_best: the snapshot was saved only because it was
+ * the best, and is removed when a better one is on disk. Fails without memory. */
 int snapshot_writer_add(struct snapshot_writer *writer, int64_t iteration, bool only_best);
 
-/* After all snapshot_writer_add and snapshot_writer_mark_best of a resumed run: removes the
- * snapshots that `keep` does not keep. */
+/* Removes the snapshots that `keep` does not keep. A resumed run prunes after its calls of
+ * snapshot_writer_add and snapshot_writer_mark_best. */
 void snapshot_writer_prune(struct snapshot_writer *writer);
 
-/* Marks a snapshot as the best, by its test's score: `keep` spares it until a better one is on
- * disk. The snapshot of `iteration` is on disk, or is the next one to be saved; then it was saved
- * only because it is the best. */
+/* Marks a snapshot as the best, by its test's score: `keep` spares the best until a better one is
+ * on disk. The snapshot of `iteration` is on disk, or is saved next, only because it is the best.
+ */
 void snapshot_writer_mark_best(struct snapshot_writer *writer, int64_t iteration, double score);
 
-/* Iteration and score of the best snapshot on disk; false if no snapshot on disk is marked. */
+/* Gets iteration and score of the best snapshot on disk; false: no snapshot on disk is marked. */
 bool snapshot_writer_best(struct snapshot_writer *writer, int64_t *iteration, double *score);
 
 /* Copies parameters, history (nhistory blocks of net->elems floats), state and owner, and returns
  * while the thread writes them. Waits first until the previous snapshot has been tried. Fails as
- * checkpoint_fill does; and if `check` failed or an earlier snapshot could not be composed, which
- * every later one would repeat. */
+ * checkpoint_fill does. Fails also after a failed `check` or a snapshot that could not be composed:
+ * every later snapshot would fail alike. */
 int snapshot_writer_save(struct snapshot_writer *writer, const float *history,
                          const struct train_state *state, const struct snapshot_owner *owner);
 
-/* Before residuals of a snapshot are written (checkpoint_write_residuals): waits as
- * snapshot_writer_save does, then removes the files of an unfinished snapshot that the one of
- * `iteration` replaces. */
+/* Makes room for a snapshot's residuals (checkpoint_write_residuals). Waits as snapshot_writer_save
+ * does, then removes an unfinished snapshot that the snapshot of `iteration` replaces. */
 void snapshot_writer_make_room(struct snapshot_writer *writer, int64_t iteration);
 
-/* Path of the newest solver state on disk, for the caller to free; NULL if there is none. */
+/* Returns the path of the newest solver state on disk, for the caller to free; NULL: none. */
 char *snapshot_writer_newest(struct snapshot_writer *writer);
 
-/* The end of training: waits at most `seconds` until every saved snapshot is on disk; each is tried
- * at least once, and a missing folder is made again. Fails if the last snapshot or the best one
- * could not be written; the message has the last failure and the newest state on disk. NULL is
- * allowed: 0. */
+/* Waits at the end of training, at most `seconds`, until every saved snapshot is on disk. Tries
+ * each snapshot at least once, and makes a missing folder again. Fails if the last or the best
+ * snapshot could not be written; the message has the last failure and the newest state on disk.
+ * writer NULL: returns 0. */
 int snapshot_writer_finish(struct snapshot_writer *writer, double seconds);
 
-/* Seconds from copy to disk of the last snapshot; 0 before the first one. */
+/* Returns the seconds from copy to disk of the last snapshot; 0 before the first snapshot. */
 double snapshot_writer_seconds(struct snapshot_writer *writer);
 
 /* Ends the thread, after the file that is being written; NULL is allowed. */
