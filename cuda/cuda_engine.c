@@ -69,7 +69,8 @@ static int cuda_open(const struct engine_options *options, void **context)
     engine->deterministic = options->deterministic;
     engine->no_graphs = options->no_graphs;
     engine->no_fusion = options->no_fusion;
-    if (cuda_base_open(engine, options->device, options->workspace, true) || choose_math(engine, options->math) ||
+    if (cuda_base_open(engine, options->device, options->workspace, true) ||
+        choose_math(engine, options->math) ||
         cudnn_check(engine, engine->libs.cudnnCreate_(&engine->cudnn)) ||
         cudnn_check(engine, engine->libs.cudnnSetStream_(engine->cudnn, engine->stream)) ||
         cuda_plans_open(engine)) {

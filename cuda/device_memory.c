@@ -219,8 +219,8 @@ int cuda_fetch(void *context, const float *from, float *to, size_t n)
     struct cuda_engine *engine = context;
 
     if (cuda_check(cudaSetDevice(engine->device)) ||
-        cuda_check(cudaMemcpyAsync(to, from, n * sizeof *to, cudaMemcpyDeviceToHost,
-                                   engine->stream)) ||
+        cuda_check(
+            cudaMemcpyAsync(to, from, n * sizeof *to, cudaMemcpyDeviceToHost, engine->stream)) ||
         cuda_check(cudaStreamSynchronize(engine->stream)))
         return -1;
     return labels_check(engine);

@@ -5,6 +5,15 @@
 set -eu
 cd "${1:-$(dirname "$0")/..}"
 
+# The first rule: base includes base alone; comm and nn include base and themselves, never each other; app includes all.
+# Each wing and its rooms. cuda stands beside nn.
+wings='
+base util device trace
+comm wire plan timeline simulate sync exchange library
+nn   spec engine engine/cpu engine/replay input convert layers net snapshot cuda
+app  forecast report job compute keep watch say loop commands
+'
+
 # Each folder and all that it may include. Folders that are not named are refused. cpu and replay are folders of
 # their own: who computes is asked through engine.h.
 rules='
@@ -32,10 +41,10 @@ snapshot      util spec engine net
 report        util engine plan sync net
 job           util spec device engine sync exchange layers net snapshot
 compute       util device engine plan sync exchange net forecast snapshot report job
-keep          util engine sync net snapshot report job
+keep          util device engine sync net snapshot report job
 watch         util plan sync exchange layers net snapshot report job compute keep
 say           util spec engine trace timeline plan sync exchange input layers net snapshot report job compute keep watch
-loop          util engine trace sync exchange layers net forecast snapshot report job compute keep watch say
+loop          util device engine trace sync exchange layers net forecast snapshot report job compute keep watch say
 commands      util spec engine engine/replay cuda trace plan sync exchange input convert layers net forecast snapshot report job keep watch loop
 '
 
@@ -48,7 +57,7 @@ exceptions='
 
 find src cuda -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) 2>/dev/null | LC_ALL=C sort |
     xargs grep -Hn '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' /dev/null |
-    awk -v rules="$rules" -v mpi="$mpi" -v exceptions="$exceptions" '
+    awk -v wings="$wings" -v rules="$rules" -v mpi="$mpi" -v exceptions="$exceptions" '
 # "src/nn/engine/cpu/lrn.c" and "engine/cpu/lrn.c" -> "engine/cpu": includes name no wing; of deeper folders only those
 # with rules
 function folder_of(path,   parts, n) {
@@ -62,6 +71,19 @@ function folder_of(path,   parts, n) {
 function complain(text) {
     print text
     wrong = 1
+}
+
+# The first rule, for every pair of the table.
+function check_wings(folder,   parts, n, i, from, to) {
+    from = wing_of[folder]
+    if (from == "")
+        complain("the folder " folder " is in no wing of scripts/check_layers.sh")
+    n = split(allowed[folder], parts, " ")
+    for (i = 1; i <= n; i++) {
+        to = wing_of[parts[i]]
+        if (from != "app" && to != from && to != "base")
+            complain("the rules let " folder " of " from " include " parts[i] " of " to)
+    }
 }
 
 # A folder that could reach itself would make a rule of the table worthless.
@@ -93,6 +115,10 @@ function sees_mpi(file, folder,   parts, n, i) {
 
 BEGIN {
     wing = "^src/((base|comm|nn|app)/)?"
+    n = split(wings, lines, "\n")
+    for (i = 1; i <= n; i++)
+        for (k = split(lines[i], word, " "); k > 1; k--)
+            wing_of[word[k]] = word[1]
     n = split(rules, lines, "\n")
     for (i = 1; i <= n; i++) {
         if (split(lines[i], word, " ") < 2)
@@ -102,8 +128,10 @@ BEGIN {
         sub(/^[^ ]+ +/, "", rest)
         allowed[word[1]] = rest == "-" ? "" : rest
     }
-    for (folder in known)
+    for (folder in known) {
+        check_wings(folder)
         visit(folder, "")
+    }
     n = split(exceptions, lines, "\n")
     for (i = 1; i <= n; i++)
         if (split(lines[i], word, " ") == 2)
@@ -137,6 +165,8 @@ END {
                 complain(where "the folder " folder " has no rule in scripts/check_layers.sh")
             continue
         }
+        if (file ~ /^src/ && index(file, "src/" wing_of[folder] "/") != 1)
+            complain(where folder " belongs into src/" wing_of[folder])
         broken = header ~ /\.\./ ? header ": name it from src" : ""
         if ((header == "mpi.h" || header in brings_mpi) && !sees_mpi(file, folder))
             broken = header ": MPI is not to be seen here"

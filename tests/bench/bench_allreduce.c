@@ -1,7 +1,7 @@
-/* Which allreduce is faster for which size: ours (src/sync/allreduce.c, two trips of point-to-point
- * messages, every rank the home of a part) or MPI_Iallreduce. In turns, the same buffers, medians
- * over the repetitions of the slowest rank. Both leave the sum on every rank; ours is made by
- * the wire's thread, as in training, and applies no rule.
+/* Which allreduce is faster for which size: ours (src/comm/sync/allreduce.c, two trips of
+ * point-to-point messages, every rank the home of a part) or MPI_Iallreduce. In turns, the same
+ * buffers, medians over the repetitions of the slowest rank. Both leave the sum on every rank; ours
+ * is made by the wire's thread, as in training, and applies no rule.
  *
  *     mpirun -np N bench_allreduce [REPETITIONS] */
 #include <mpi.h>

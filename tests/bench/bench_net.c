@@ -164,8 +164,8 @@ static int update(struct bench *b)
         size_t begin = net->groups[g].begin, n = net->groups[g].elems;
         if (net->groups[g].trains &&
             engine->device.i->services->update(engine->context, &u, net->engine_values + begin,
-                                        net->engine_grads + begin, b->history + begin, n, n,
-                                        DEVICE_IN_TURN))
+                                               net->engine_grads + begin, b->history + begin, n, n,
+                                               DEVICE_IN_TURN))
             return -1;
     }
     return 0;

@@ -1,6 +1,6 @@
 /* Gradients that the engine encodes in its own memory against the host's codecs: the same bits, and
  * the same residuals for the next ones. Emulated here; on a GPU by tests/gpu/run.sh. */
-#include "tests/engine/codec_rows.h"
+#include "tests/device/codec_rows.h"
 #include "tests/suite.h"
 #include "cuda/cuda_internal.h"
 #include "cuda/kernels.h"
@@ -27,8 +27,8 @@ static float *take_memory(struct bench *b)
 {
     void *memory = NULL;
 
-    ck_assert_int_eq(b->engine.device.i->alloc(b->engine.context, MOST * sizeof(float), "a test", &memory),
-                     0);
+    ck_assert_int_eq(
+        b->engine.device.i->alloc(b->engine.context, MOST * sizeof(float), "a test", &memory), 0);
     return memory;
 }
 
@@ -41,9 +41,9 @@ static void open_bench(struct bench *b)
     b->x = take_memory(b);
     b->residual = take_memory(b);
     b->out = take_memory(b);
-    ck_assert_int_eq(
-        b->engine.device.i->copies->host_alloc(b->engine.context, MOST * sizeof(float), "a test", &memory),
-        0);
+    ck_assert_int_eq(b->engine.device.i->copies->host_alloc(b->engine.context, MOST * sizeof(float),
+                                                            "a test", &memory),
+                     0);
     b->fetched = memory;
     ck_assert_int_eq(b->engine.device.i->copies->ticket_create(b->engine.context, &b->ticket), 0);
 }
@@ -79,8 +79,9 @@ static void check_round(struct bench *b, const struct codec *codec, size_t rows,
     memset(b->host_out, 0, bytes);
     codec->encode(b->host_x, b->host_residual, rows, n, b->host_out);
     ck_assert_int_eq(b->engine.i->write(b->engine.context, &x, b->host_x), 0);
-    ck_assert_msg(b->engine.device.i->services->encode(b->engine.context, codec->code, b->x, b->residual,
-                                                rows, n, b->out, DEVICE_IN_TURN, b->ticket) == 0,
+    ck_assert_msg(b->engine.device.i->services->encode(b->engine.context, codec->code, b->x,
+                                                       b->residual, rows, n, b->out, DEVICE_IN_TURN,
+                                                       b->ticket) == 0,
                   "%s", error_text());
     ck_assert_int_eq(copies->copy(b->engine.context, DEVICE_FETCH, &all, DEVICE_IN_TURN, b->ticket),
                      0);

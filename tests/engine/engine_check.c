@@ -328,7 +328,8 @@ static int gemm_check(struct check_tally *tally, struct engine *engine, uint64_t
         matrix_make(engine, &c, coarse, rng_make(seed, RNG_DUMMY, 102, 0), g.m, g.ldc))
         goto done;
     if (engine->device.i->gemm(engine->context, g.trans_a, g.trans_b, g.m, g.n, g.k, g.alpha,
-                        a.tensor.data, g.lda, b.tensor.data, g.ldb, g.beta, c.tensor.data, g.ldc) ||
+                               a.tensor.data, g.lda, b.tensor.data, g.ldb, g.beta, c.tensor.data,
+                               g.ldc) ||
         engine->i->read(engine->context, &c.tensor, found))
         goto done;
     tally_add(tally, NULL, CHECK_TOP, "C of matrix product", (int)(seed % 1000),

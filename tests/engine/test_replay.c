@@ -267,8 +267,8 @@ START_TEST(product_takes_the_time_of_its_flops)
     /* 1 s per GFLOP: 2 * 100 * 100 * 100 flops are 2 ms */
     open_replay("layer,type,forward_s,backward_s\n*,GEMM,1,0\n", &engine);
     start = clock_seconds();
-    ck_assert_int_eq(engine.device.i->gemm(engine.context, true, false, 100, 100, 100, 1, NULL, 100, NULL,
-                                    100, 0, NULL, 100),
+    ck_assert_int_eq(engine.device.i->gemm(engine.context, true, false, 100, 100, 100, 1, NULL, 100,
+                                           NULL, 100, 0, NULL, 100),
                      0);
     ck_assert_double_ge(clock_seconds() - start, 0.002);
     engine_close(&engine);
@@ -283,8 +283,8 @@ START_TEST(update_takes_the_time_of_its_parameters)
     /* 2 s for 10^9 parameters: 2 ms for a million, wherever they would be */
     open_replay("layer,type,forward_s,backward_s\n*update,SGD,2,0\n", &engine);
     start = clock_seconds();
-    ck_assert_int_eq(engine.device.i->services->update(engine.context, NULL, NULL, NULL, NULL, 0, 1000000,
-                                                DEVICE_IN_TURN),
+    ck_assert_int_eq(engine.device.i->services->update(engine.context, NULL, NULL, NULL, NULL, 0,
+                                                       1000000, DEVICE_IN_TURN),
                      0);
     ck_assert_double_ge(clock_seconds() - start, 0.002);
     engine_close(&engine);
@@ -302,8 +302,8 @@ START_TEST(gradients_are_copied_encoded_and_measured_as_on_the_host)
         x[i] = 1 + (float)i / 1000;
     ck_assert(engine.device.i->copies == &device_host_copies && !engine.device.i->own_memory);
     codec_bf16.encode(x, expected_residual, 1, 32, expected);
-    ck_assert_int_eq(engine.device.i->services->encode(engine.context, DEVICE_BF16, x, residual, 1, 32,
-                                                out, DEVICE_IN_TURN, NULL),
+    ck_assert_int_eq(engine.device.i->services->encode(engine.context, DEVICE_BF16, x, residual, 1,
+                                                       32, out, DEVICE_IN_TURN, NULL),
                      0);
     ck_assert_int_eq(memcmp(out, expected, sizeof out), 0);
     ck_assert_int_eq(memcmp(residual, expected_residual, sizeof residual), 0);
@@ -331,9 +331,9 @@ START_TEST(dilated_product_takes_the_time_of_its_layer)
     ck_assert_int_eq(net_build(made.net, &engine, 1), 0);
     /* ip1 is 50000 x 6, which a wire of a tenth makes 5000 x 1: still 2 * 50000 * 6 * 8 flops */
     start = clock_seconds();
-    ck_assert_int_eq(
-        engine.device.i->gemm(engine.context, true, false, 5000, 1, 8, 1, NULL, 6, NULL, 6, 0, NULL, 1),
-        0);
+    ck_assert_int_eq(engine.device.i->gemm(engine.context, true, false, 5000, 1, 8, 1, NULL, 6,
+                                           NULL, 6, 0, NULL, 1),
+                     0);
     ck_assert_double_ge(clock_seconds() - start, 2e-9 * 50000 * 6 * 8);
     unmake_net(&made);
     engine_close(&engine);

@@ -60,7 +60,8 @@ static int open_net(struct bench *b)
         return -1;
     if (!b->engine.device.i->own_memory)
         return error_set("engine '%s' has no memory of its own: tests/bench times it", b->name);
-    if (b->engine.device.i->alloc(b->engine.context, b->net->elems * sizeof(float), "history", &history))
+    if (b->engine.device.i->alloc(b->engine.context, b->net->elems * sizeof(float), "history",
+                                  &history))
         return -1;
     b->history = history;
     return 0;
@@ -98,9 +99,9 @@ static int update_group(struct bench *b, int group)
     if (!g->trains)
         return 0;
     net_touch(b->net, group);
-    return b->engine.device.i->services->update(b->engine.context, &sgd, b->net->engine_values + g->begin,
-                                         b->net->engine_grads + g->begin, b->history + g->begin,
-                                         g->elems, g->elems, DEVICE_IN_TURN);
+    return b->engine.device.i->services->update(
+        b->engine.context, &sgd, b->net->engine_values + g->begin, b->net->engine_grads + g->begin,
+        b->history + g->begin, g->elems, g->elems, DEVICE_IN_TURN);
 }
 
 /* As training on one GPU does it: updates between two passes. */

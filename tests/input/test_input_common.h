@@ -7,7 +7,7 @@
 #endif
 
 #include "util/error.h"
-#include "util/h5.h"
+#include "spec/h5.h"
 
 #include <check.h>
 #include <stdio.h>

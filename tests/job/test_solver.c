@@ -4,7 +4,7 @@
 #include "tests/suite.h"
 #include "util/error.h"
 
-#include "tests/engine/rule_cases.h"
+#include "tests/device/rule_cases.h"
 
 #include <check.h>
 #include <math.h>

@@ -267,9 +267,9 @@ static double free_bytes(const struct job *job, const struct compute *compute)
 
     if (!engine->device.i->own_memory)
         return (double)machine_free_memory(sharers);
-    return engine->device.i->room
-               ? (double)engine->device.i->room(engine->context) / (job->options->share_gpu ? sharers : 1)
-               : 0;
+    return engine->device.i->room ? (double)engine->device.i->room(engine->context) /
+                                        (job->options->share_gpu ? sharers : 1)
+                                  : 0;
 }
 
 /* What a worker measures. */

@@ -1,4 +1,4 @@
-/* The net and its engine, as src/exchange and src/sync see them. */
+/* The net and its engine, as src/comm/exchange and src/comm/sync see them. */
 #include "compute/net_exchange.h"
 
 #include "forecast/layer_times.h"
@@ -147,7 +147,7 @@ int net_exchange_plan_all(struct net_exchange *mine, struct exchange *exchange)
     return error_status(status);
 }
 
-/* ---- the net as src/sync sees it ---- */
+/* ---- the net as src/comm/sync sees it ---- */
 
 static void model_factors(void *context, int group, const float **bottom, const float **top_grad)
 {

@@ -1,5 +1,5 @@
-/* What training brings to src/exchange: who this rank is, its engine and its net's groups, times
- * and values; and where servers update. */
+/* What training brings to src/comm/exchange: who this rank is, its engine and its net's groups,
+ * times and values; and where servers update. */
 #ifndef POSEIDON_COMPUTE_NET_EXCHANGE_H
 #define POSEIDON_COMPUTE_NET_EXCHANGE_H
 

@@ -181,7 +181,7 @@ static int open_loop(struct trainer *t)
     return t->job.worker ? net_seek(t->compute.net, t->at.cursor) : 0;
 }
 
-/* The solver as src/sync sees it. */
+/* The solver as src/comm/sync sees it. */
 static int describe_update(void *context, int64_t iteration, float scale, float lr_mult,
                            float decay_mult, struct device_update *out)
 {

@@ -8,7 +8,7 @@
 #include "timeline/timeline.h"
 #include "util/agree.h"
 #include "util/alloc.h"
-#include "util/build_info.h"
+#include "report/build_info.h"
 #include "util/file.h"
 #include "util/units.h"
 
