@@ -228,7 +228,24 @@ static const struct error_case error_cases[] = {
     {INPUT("x", "2,28,28,1") "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'r' }\n"
                              "layer { name: 'l' type: 'Convolution' bottom: 'r' top: 'y' "
                              "convolution_param { num_output: 4 kernel_size: 5 } }",
-     "width 5 > 1 + 2 * 0; the net's input is too small for it"},
+     "width 5 > 1 + 2 * 0; the net's input is too small for it: expected at least 5 x 5"},
+    /* the least input is counted back through convolution, pooling and deconvolution */
+    {INPUT("x",
+           "2,3,9,20") "layer { name: 'a' type: 'Convolution' bottom: 'x' top: 'a' "
+                       "convolution_param { num_output: 2 kernel_size: 3 stride: 2 pad: 1 } }\n"
+                       "layer { name: 'b' type: 'Pooling' bottom: 'a' top: 'b' "
+                       "pooling_param { kernel_size: 3 stride: 2 } }\n"
+                       "layer { name: 'd' type: 'Deconvolution' bottom: 'b' top: 'd' "
+                       "convolution_param { num_output: 2 kernel_size: 2 stride: 2 } }\n"
+                       "layer { name: 'l' type: 'Convolution' bottom: 'd' top: 'y' "
+                       "convolution_param { num_output: 4 kernel_size: 6 } }",
+     "height 6 > 4 + 2 * 0; the net's input is too small for it: expected at least 11 x 11"},
+    {INPUT("x", "2,3,9,20") "layer { name: 'f' type: 'Flatten' bottom: 'x' top: 'f' }\n"
+                            "layer { name: 'r' type: 'Reshape' bottom: 'f' top: 'r' "
+                            "reshape_param { shape { dim: 0 dim: 3 dim: 9 dim: 20 } } }\n"
+                            "layer { name: 'l' type: 'Convolution' bottom: 'r' top: 'y' "
+                            "convolution_param { num_output: 4 kernel_size: 10 } }",
+     "height 10 > 9 + 2 * 0; the net's input is too small for it"},
     {INPUT("x", "2,28,28,1") "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'r' }\n"
                              "layer { name: 'l' type: 'Convolution' bottom: 'x' top: 'y' "
                              "convolution_param { num_output: 4 kernel_size: 5 } }",
