@@ -268,6 +268,24 @@ for ranks in 1 2; do
     refuses "not ready to train: the net's blobs need [0-9.]+ MiB at batch 700, and .* are free: (about|not even) batch [0-9]+ would fit: nothing was allocated"
 done
 
+# a model that other programs' protobuf would refuse is told of before training; replayed, its parameters take no memory
+large() { # OUTPUTS: parameters of 33001 each
+    echo "layer { name: 'data' type: 'DummyData' top: 'data' top: 'label' dummy_data_param { shape { dim: [1, 33000] } shape { dim: 1 } } }
+layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' inner_product_param { num_output: $1 } }
+layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }" >large.prototxt
+}
+echo "net: 'large.prototxt' base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 snapshot_prefix: 'run/s'" >large.solver
+printf 'layer,type,forward_s,backward_s\ndata,DummyData,0,0\nip,InnerProduct,0.001,0.001\nloss,SoftmaxWithLoss,0,0\n' >large.csv
+exceeds='large.solver: a .caffemodel of this net exceeds 2 GB, more than Caffe and other programs take; snapshot_format: HDF5 has no such limit'
+large 16268
+dry 1 0 'the largest binary model' --solver=large.solver --engine=replay --tune=profile=large.csv
+grep -q 'exceeds 2 GB' dry.err && fail "$name: exceeds 2 GB"
+large 16269
+dry 1 0 'a larger one' --solver=large.solver --engine=replay --tune=profile=large.csv
+grep -q "$exceeds" dry.err || fail "$name: nothing is said of 2 GB: $(cat dry.err)"
+dry 1 0 'a larger one in HDF5' --solver=large.solver --engine=replay --tune=profile=large.csv --set snapshot_format=HDF5
+grep -q 'exceeds 2 GB' dry.err && fail "$name: exceeds 2 GB"
+
 # a rate at which nothing arrives, whether anything is trained or not
 dry 2 1 'a slow trickle' --comm=ps --tune=bandwidth-mbps=0.001
 refuses '--tune=bandwidth-mbps=0.001: rank 0 sends 1.72 MB an iteration, which takes 13795 s at that rate; expected at least 0.023, at which it takes 10 minutes'
