@@ -132,7 +132,8 @@ struct axes_hint layer_axes_hint(const struct layer *layer)
                  known ? "; the net's input is too small for it: expected at least %s"
                        : "; the net's input is too small for it",
                  layer_spatial_text(least, shape->naxes - 2, sizes));
-    else if (shape->naxes == 4 && (shape->dim[3] == 1 || shape->dim[3] == 3) && shape->dim[1] > 4)
+    else if (shape->naxes == 4 && (shape->dim[3] == 1 || shape->dim[3] == 3) && shape->dim[1] > 4 &&
+             shape->dim[2] > 1)
         strcpy(hint.text, "; expected N,C,H,W: this looks like N,H,W,C");
     return hint;
 }

@@ -446,6 +446,18 @@ START_TEST(error_says_what_was_expected_and_found)
 }
 END_TEST
 
+START_TEST(one_place_of_many_maps_is_no_image)
+{
+    struct made made;
+
+    ck_assert_int_ne(make_net(&made, INPUT("x", "2,256,1,1") CONV("num_output: 4 kernel_size: 5"),
+                              true, NULL, NULL),
+                     0);
+    ck_assert_msg(!strstr(error_text(), "N,H,W,C"), "%s", error_text());
+    unmake_net(&made);
+}
+END_TEST
+
 #define LOOK                                                                                       \
     "layer { name: 'd' type: 'Data' top: 'x' top: 't' data_param { source: '/nowhere' "            \
     "batch_size: 8 } "
@@ -595,6 +607,7 @@ SUITE("layers")
 
     suite_table(shapes, layer_gives_the_shape_and_the_work, shape_cases);
     suite_table(shapes, softmax_loss_and_accuracy_accept_one_label_per_place, label_cases);
+    tcase_add_test(shapes, one_place_of_many_maps_is_no_image);
     tcase_add_test(shapes, looking_only_takes_the_shape_from_crop_size_with_a_notice);
     tcase_add_test(shapes, looking_only_assumes_3x224x224_and_says_so);
     tcase_add_test(shapes, looking_only_needs_no_source);
