@@ -85,34 +85,11 @@ static int say_size(const struct layer_env *env, const struct model *model, cons
                         (int)env->input_chw[2], verb);
 }
 
-/* Reads the size of the images that weights were trained on, where they tell; else chw is 0. */
-static int read_size(const char *weights, int64_t chw[3])
-{
-    struct snapshot_owner told;
-    struct text_doc *doc = NULL;
-    int status = checkpoint_read_weights_owner(weights, &told);
-
-    chw[0] = 0;
-    if (!status && told.preparation)
-        status = text_read_string(weights, told.preparation, strlen(told.preparation),
-                                  &caffe__layer_parameter__descriptor, &doc);
-    if (doc) {
-        const Caffe__LayerParameter *layer = (const Caffe__LayerParameter *)text_root(doc);
-
-        if (layer->input_param && layer->input_param->n_shape == 1 &&
-            layer->input_param->shape[0]->n_dim == 3)
-            memcpy(chw, layer->input_param->shape[0]->dim, 3 * sizeof *chw);
-    }
-    text_free(doc);
-    snapshot_owner_free(&told);
-    return error_status(status);
-}
-
 /* Takes the size of images that the weights tell instead of one that was assumed: that of the data
  * that they were trained on, else, of a net that came with them, the first usual one that they fit.
- * told: what env then points to. */
-static int fit_input(const struct model_options *o, bool with_weights, int64_t told[3],
-                     struct layer_env *env, struct model *model)
+ * env then points into `told`. */
+static int fit_input(const struct model_options *o, bool with_weights,
+                     const struct checkpoint_told *told, struct layer_env *env, struct model *model)
 {
     static const int64_t sizes[][3] = {{3, 32, 32},   {1, 28, 28},   {3, 28, 28},   {1, 32, 32},
                                        {3, 64, 64},   {1, 64, 64},   {3, 96, 96},   {3, 128, 128},
@@ -123,10 +100,8 @@ static int fit_input(const struct model_options *o, bool with_weights, int64_t t
     bool fits = false;
     int nstored;
 
-    if (read_size(o->weights ? o->weights : o->model, told))
-        return -1;
-    if (told[0] > 0) {
-        env->input_chw = told;
+    if (told->record.naxes) {
+        env->input_chw = told->record.dim;
         return error_status(create(o, env, model) || say_size(env, model, "tell"));
     }
     if (!with_weights)
@@ -203,7 +178,7 @@ int model_open(const struct model_options *o, struct model *model)
 {
     struct layer_env env = model_env(o, model);
     struct input_shape inputs[OPTIONS_ITEMS];
-    int64_t told[3];
+    struct checkpoint_told told = {.preparation = NULL};
     bool with_weights;
     int status;
 
@@ -224,7 +199,9 @@ int model_open(const struct model_options *o, struct model *model)
     with_weights = proto_is_binary(o->model);
     status = error_status(define(o, model) || create(o, &env, model));
     if ((o->weights || with_weights) && model->notices && strstr(model->notices, image_assumption))
-        status = fit_input(o, with_weights, told, &env, model);
+        status = error_status(checkpoint_read_told(o->weights ? o->weights : o->model, &told) ||
+                              fit_input(o, with_weights, &told, &env, model));
+    checkpoint_free_told(&told);
     for (int i = 0; i < o->inputs.n && !status; i++)
         status = check_input(model->net, &inputs[i]);
     if (status) {
