@@ -17,15 +17,15 @@ net definition: rules, stages, overrides|H|781|src/spec/{netdef,netstate,overrid
 old forms V0 and V1, upgrade|N|695|src/spec/upgrade*.* src/commands/command_upgrade.c
 engine seam: operators, checks, rules, codecs|H|4220|src/engine/{codec,engine,engine_internal,group,half,host,host_engine,image_plane,kernel,normal,op_check*,op_size,ops,owned,roofline,rule,tensor,vector}.*
 --reproducible: one order of sums|H|613|src/engine/{exact_sum,tree_sum}.* src/train/grains.*
-CPU engine|H|9267|src/engine/cpu/*
+CPU engine|H|9284|src/engine/cpu/*
 replay engine, profiles|H|612|src/engine/replay/*
 CUDA engine|H|9673|cuda/*
-layers|H|4438|src/layers/*
+layers|H|4497|src/layers/*
 net|H|3090|src/net/*
-input: feeder, transform, lists, HDF5, names|H|3313|src/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
+input: feeder, transform, lists, HDF5, names|H|3330|src/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
 a new order in each epoch, reading ahead|N|258|src/input/{ahead,shuffle}.*
 augmentation|c|231|src/input/augment.*
-LMDB and LevelDB readers|N|780|src/input/format/kv*.*
+LMDB and LevelDB readers|N|785|src/input/format/kv*.*
 JPEG, PNG, WebP, Datum|N|1282|src/input/format/{datum,exif,image,image_internal,jpeg,png,webp}.*
 convert, mean: making data|c|1698|src/convert/* src/commands/command_{convert,convert_images,mean}.c
 wire|H|2273|src/wire/*
@@ -40,7 +40,7 @@ exchange: ranks to a running sync|H|1527|src/exchange/*
 forecast, plan|H|2196|src/forecast/* src/commands/{command_plan,plan_json,plan_print}.*
 libposeidon|H|1298|src/library/{library,option_string,poseidon,start,state}.*
 libposeidon: tensors on GPUs|H|297|src/library/place.* src/engine/module.*
-snapshots in Caffe'"'"'s two forms|H|2901|src/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
+snapshots in Caffe'"'"'s two forms|H|2938|src/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
 kept snapshots, the run and its lock|N|2430|src/snapshot/{snapshot_writer,kept_list,prefix_lock,run_file}.* src/train/run*.*
 weights in Caffe'"'"'s other form|N|276|src/snapshot/weights.* src/commands/command_convert_weights.c
 report|N|2058|src/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/train/result.c
@@ -56,8 +56,8 @@ shares of the batch by speed|N|460|src/train/balance.*
 cores|N|385|src/train/cores.*
 doctor, device_query|c|1268|src/commands/{command_doctor,command_device_query,doctor*}.*
 options, help, suggestions|N|1679|src/commands/{foreign_options,options*,output_guard}.* src/util/{choice,option,suggest,units}.*
-train, main|H|1041|src/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
-test, time, classify, extract, summary|N|2375|src/commands/{command_classify,command_extract,command_summary,command_test,command_time,data_pace,model}.*
+train, main|H|1059|src/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
+test, time, classify, extract, summary|N|2378|src/commands/{command_classify,command_extract,command_summary,command_test,command_time,data_pace,model}.*
 util, the rest|H|3825|src/util/{alloc,build_info,clock,error,file,file_kind,finite,h5,json,log,machine,median,owner,path,progress,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
 '
 

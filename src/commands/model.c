@@ -76,15 +76,6 @@ static bool weights_fit(const struct net *net, const struct stored_layer *stored
     return true;
 }
 
-static int say_size(const struct layer_env *env, const struct model *model, const char *verb)
-{
-    return layer_notice(model->net->layers, env,
-                        "taking images of %s, %d x %d pixels, which the weights %s; "
-                        "--input-shape=C,H,W says otherwise",
-                        units_count(env->input_chw[0], "channel").text, (int)env->input_chw[1],
-                        (int)env->input_chw[2], verb);
-}
-
 /* Takes the size of images that the weights tell instead of one that was assumed: that of the data
  * that they were trained on, else, of a net that came with them, the first usual one that they fit.
  * env then points into `told`. */
@@ -97,28 +88,32 @@ static int fit_input(const struct model_options *o, bool with_weights,
                                        {3, 256, 256}, {1, 256, 256}, {3, 299, 299}};
     const struct stored_layer *stored;
     struct model_file *file;
-    bool fits = false;
+    bool fits = told->record.naxes > 0;
     int nstored;
 
-    if (told->record.naxes) {
+    if (fits) {
         env->input_chw = told->record.dim;
-        return error_status(create(o, env, model) || say_size(env, model, "tell"));
+        if (create(o, env, model))
+            return -1;
+    } else if (with_weights) {
+        if (model_file_open(o->model, &file))
+            return -1;
+        stored = model_file_layers(file, &nstored);
+        fits = model->net && weights_fit(model->net, stored, nstored);
+        for (size_t i = 0; !fits && i < sizeof sizes / sizeof *sizes; i++) {
+            env->input_chw = sizes[i];
+            fits = create(o, env, model) == 0 && weights_fit(model->net, stored, nstored);
+        }
+        model_file_close(file);
     }
-    if (!with_weights)
-        return model->net ? 0 : create(o, env, model);
-    if (model_file_open(o->model, &file))
-        return -1;
-    stored = model_file_layers(file, &nstored);
-    fits = model->net && weights_fit(model->net, stored, nstored);
-    for (size_t i = 0; !fits && i < sizeof sizes / sizeof *sizes; i++) {
-        env->input_chw = sizes[i];
-        fits = create(o, env, model) == 0 && weights_fit(model->net, stored, nstored);
-    }
-    model_file_close(file);
     if (fits && env->input_chw)
-        return say_size(env, model, "fit");
+        return layer_notice(model->net->layers, env,
+                            "taking images of %s, %d x %d pixels, which the weights %s; "
+                            "--input-shape=C,H,W says otherwise",
+                            units_count(env->input_chw[0], "channel").text, (int)env->input_chw[1],
+                            (int)env->input_chw[2], told->record.naxes ? "tell" : "fit");
     env->input_chw = NULL;
-    return fits ? 0 : create(o, env, model);
+    return fits || (!with_weights && model->net) ? 0 : create(o, env, model);
 }
 
 struct layer_env model_env(const struct model_options *o, struct model *model)

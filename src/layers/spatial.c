@@ -73,17 +73,6 @@ const char *layer_spatial_text(const int *values, int naxes, char buffer[SPATIAL
     return buffer;
 }
 
-/* Whether the layer reads what one without bottoms makes, such as Input; a Split's tops begin with
- * its bottom's name. */
-static bool reads_data(const struct layer *layer)
-{
-    for (const struct layer_def *from = layer->def - layer->index; from < layer->def; from++)
-        for (int t = 0; from->nbottoms == 0 && t < from->ntops; t++)
-            if (strncmp(layer->def->bottoms[0], from->tops[t], strlen(from->tops[t])) == 0)
-                return true;
-    return false;
-}
-
 /* The layer that makes the first bottom; NULL: none of the net's. */
 static const struct layer *maker(const struct layer *layer)
 {
@@ -118,6 +107,7 @@ static int least_input(const struct layer *layer, int i)
 struct axes_hint layer_axes_hint(const struct layer *layer)
 {
     const struct shape *shape = &layer->bottoms[0]->value.shape;
+    const struct layer *from = maker(layer);
     struct axes_hint hint = {""};
     char sizes[SPATIAL_TEXT_BYTES];
     int least[OP_SPATIAL];
@@ -127,7 +117,9 @@ struct axes_hint layer_axes_hint(const struct layer *layer)
         least[i] = least_input(layer, i);
         known &= least[i] > 0;
     }
-    if (!reads_data(layer))
+    while (from && strcmp(from->i->type, "Split") == 0)
+        from = maker(from);
+    if (!from || !from->i->is_data)
         snprintf(hint.text, sizeof hint.text,
                  known ? "; the net's input is too small for it: expected at least %s"
                        : "; the net's input is too small for it",
