@@ -201,19 +201,23 @@ layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv' convolution_
 layer { name: 'pool' type: 'Pooling' bottom: 'conv' top: 'pool' pooling_param { pool: AVE global_pooling: true } }
 layer { name: 'p' type: 'Softmax' bottom: 'pool' top: 'p' }
 END
-# refused PATTERN COMMAND...: within the limit that the shell command $limit sets
+# refused PATTERN COMMAND...: on $ranks ranks within the limit that the shell command $limit sets
 refused() {
     pattern=$1
     shift
     # shellcheck disable=SC2016 # for the inner shell
-    sh -c "$limit"' && exec "$@"' sh "$POSEIDON" "$@" --threads=1 >dry.out 2>dry.err </dev/null
+    if [ $ranks -eq 1 ]; then
+        sh -c "$limit"' && exec "$@"' sh "$POSEIDON" "$@" --threads=1 >dry.out 2>dry.err </dev/null
+    else
+        "$POSEIDON_MPIRUN" $ranks sh -c "$limit"' && exec "$@"' sh "$POSEIDON" "$@" --threads=1 >dry.out 2>dry.err
+    fi
     status=$?
     [ $status -eq 1 ] || fail "$limit, $1: status $status: $(tail -n 3 dry.err)"
-    grep -E -q "^poseidon $1: $pattern" dry.err || fail "$limit, $1: expected '$pattern', found $(tail -n 3 dry.err)"
+    grep -E -q "^poseidon $1: (rank [0-9]+ .*: )?$pattern" dry.err || fail "$limit, $1: expected '$pattern', found $(tail -n 3 dry.err)"
 }
 blobs='out of memory: [0-9]+ bytes for the arena of blobs'
 limited_commands() {
-    limit=$1
+    limit=$1 ranks=1
     blobs_of_3000="the net's blobs need [0-9.]+ MiB at batch 3000, and [0-9.]+ MiB are free: about batch [0-9]+ would fit: $blobs"
     refused "$blobs_of_3000" test --model=limited.prototxt --iterations=1 --weights="$work/w_iter_2.caffemodel.h5"
     refused "$blobs_of_3000" time --model=limited.prototxt --phase=TEST
@@ -221,6 +225,12 @@ limited_commands() {
 limited_group() { # of 900 MB
     limited_commands "$1"
     refused "$blobs_of_3000" extract --model=limited.prototxt --blobs=ip --weights="$work/w_iter_2.caffemodel.h5" features.h5
+    # two ranks, each of which would fit alone: the kernel would end one of them
+    sed 's/3000, 1/260, 1/' limited.prototxt >shared.prototxt
+    ranks=2
+    refused "the net's blobs need [0-9.]+ MiB at batch 260, and [0-9.]+ MiB are free: .* would fit: nothing was allocated" \
+        test --model=shared.prototxt --iterations=2 --weights="$work/w_iter_2.caffemodel.h5"
+    ranks=1
     refused "out of memory: [0-9]+ bytes for the parameters, and the limits of this process and its job leave [0-9.]+ MB" \
         time --model=wide.prototxt --phase=TEST
     refused "deep.prototxt:2: layer 'conv' .Convolution.: out of memory: [0-9]+ bytes for a copy of weights, and the limits" \
