@@ -15,18 +15,18 @@ prototxt: reader, printer, places, suggestions|H|2531|src/nn/spec/{doc,field,kin
 net definition: rules, stages, overrides|H|781|src/nn/spec/{netdef,netstate,override}.*
 .caffemodel reader|H|1054|src/nn/spec/{modelfile,proto,stored_blob}.*
 old forms V0 and V1, upgrade|N|695|src/nn/spec/upgrade*.* src/app/commands/command_upgrade.c
-engine seam: operators, checks|H|2734|src/nn/engine/{engine,engine_internal,image_plane,normal,op_check*,op_size,ops,roofline,tensor}.*
+engine seam: operators, checks|H|2735|src/nn/engine/{engine,engine_internal,image_plane,normal,op_check*,op_size,ops,roofline,tensor}.*
 device: memory, copies, codecs, rules, sums|H|1520|src/base/device/{codec,device,group,half,host,host_device,kernel,owned,rule,vector}.*
 --reproducible: one order of sums|H|613|src/base/device/{exact_sum,tree_sum}.* src/app/compute/grains.*
-CPU engine|H|9274|src/nn/engine/cpu/*
+CPU engine|H|9291|src/nn/engine/cpu/*
 replay engine, profiles|H|632|src/nn/engine/replay/*
-CUDA engine|H|9708|cuda/*
-layers|H|4438|src/nn/layers/*
+CUDA engine|H|9709|cuda/*
+layers|H|4495|src/nn/layers/*
 net|H|3091|src/nn/net/*
-input: feeder, transform, lists, HDF5, names|H|3313|src/nn/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
+input: feeder, transform, lists, HDF5, names|H|3330|src/nn/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
 a new order in each epoch, reading ahead|N|258|src/nn/input/{ahead,shuffle}.*
 augmentation|c|231|src/nn/input/augment.*
-LMDB and LevelDB readers|N|780|src/nn/input/format/kv*.*
+LMDB and LevelDB readers|N|785|src/nn/input/format/kv*.*
 JPEG, PNG, WebP, Datum|N|1282|src/nn/input/format/{datum,exif,image,image_internal,jpeg,png,webp}.*
 convert, mean: making data|c|1698|src/nn/convert/* src/app/commands/command_{convert,convert_images,mean}.c
 wire|H|2273|src/comm/wire/*
@@ -41,7 +41,7 @@ exchange: ranks to a running sync|H|1527|src/comm/exchange/*
 forecast, plan|H|2196|src/app/forecast/* src/app/commands/{command_plan,plan_json,plan_print}.*
 libposeidon|H|1298|src/comm/library/{library,option_string,poseidon,start,state}.*
 libposeidon: tensors on GPUs|H|297|src/comm/library/place.* src/base/device/module.*
-snapshots in Caffe'"'"'s two forms|H|2901|src/nn/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
+snapshots in Caffe'"'"'s two forms|H|2930|src/nn/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
 kept snapshots, the run and its lock|N|2430|src/app/keep/{snapshot_writer,kept_list,prefix_lock}.* src/app/keep/run*.*
 weights in Caffe'"'"'s other form|N|276|src/nn/snapshot/weights.* src/app/commands/command_convert_weights.c
 report|N|2054|src/app/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/app/say/result.c
@@ -57,8 +57,8 @@ shares of the batch by speed|N|460|src/app/compute/balance.*
 cores|N|385|src/app/job/cores.*
 doctor, device_query|c|1269|src/app/commands/{command_doctor,command_device_query,doctor*}.*
 options, help, suggestions|N|1679|src/app/commands/{foreign_options,options*,output_guard}.* src/base/util/{choice,option,suggest,units}.*
-train, main|H|1046|src/app/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
-test, time, classify, extract, summary|N|2375|src/app/commands/{command_classify,command_extract,command_summary,command_test,command_time,data_pace,model}.*
+train, main|H|1064|src/app/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
+test, time, classify, extract, summary|N|2378|src/app/commands/{command_classify,command_extract,command_summary,command_test,command_time,data_pace,model}.*
 util, the rest|H|3825|src/app/report/build_info.* src/nn/spec/h5.* src/base/util/{alloc,clock,error,file,file_kind,finite,json,log,machine,median,owner,path,progress,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
 '
 

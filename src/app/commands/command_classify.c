@@ -28,11 +28,9 @@ struct classification {
     int top;
     bool rgb, json;
     struct model model;
-    struct layer_images from; /* what the net's data layer does */
-    struct snapshot_owner
-        told; /* by the weights: names and preparation where the data is not. Owned */
-    struct text_doc *preparation; /* that, read; NULL: none. Owned */
-    bool prepared;                /* `from` has some of it */
+    struct layer_images from;    /* what the net's data layer does */
+    struct checkpoint_told told; /* by the weights: for where the data is not. Owned */
+    bool prepared;               /* `from` has some of it */
     struct image_input image;
     struct blob *input; /* of the net's first layer */
     const struct blob *scores;
@@ -55,7 +53,7 @@ static int find_names(struct classification *c)
     c->names = c->from.classes;
     c->nnames = c->from.nclasses;
     if (!c->labels && !c->nnames) {
-        if (class_names_split(c->told.classes, &c->own))
+        if (class_names_split(c->told.owner.classes, &c->own))
             return -1;
         c->names = c->own.name;
         c->nnames = c->own.count;
@@ -78,29 +76,19 @@ static int find_names(struct classification *c)
 }
 
 /* What the weights tell of the images that the net was trained on, where its data is not here. */
-static int take_preparation(struct classification *c, const struct layer *first)
+static void take_preparation(struct classification *c, const struct layer *first)
 {
-    const char *text = c->told.preparation;
-    const struct shape *input = &c->input->value.shape;
-    const Caffe__LayerParameter *told;
+    const struct shape *input = &c->input->value.shape, *told = &c->told.record;
 
-    if (c->from.source || !text)
-        return 0;
-    if (text_read_string(c->options.weights, text, strlen(text),
-                         &caffe__layer_parameter__descriptor, &c->preparation))
-        return error_context("preprocessing in the weights");
-    told = (const Caffe__LayerParameter *)text_root(c->preparation);
+    if (c->from.source || !c->told.preparation)
+        return;
     if (!first->i->images)
-        c->from.transform = told->transform_param;
-    if (!c->from.as_stored && !c->from.record.naxes && told->input_param &&
-        told->input_param->n_shape == 1 && told->input_param->shape[0]->n_dim == 3) {
-        const int64_t *dim = told->input_param->shape[0]->dim;
-
-        if (dim[0] == input->dim[1] && dim[1] >= input->dim[2] && dim[2] >= input->dim[3])
-            c->from.record = (struct shape){3, {dim[0], dim[1], dim[2]}};
-    }
+        c->from.transform = c->told.transform;
+    if (!c->from.as_stored && !c->from.record.naxes && told->naxes &&
+        told->dim[0] == input->dim[1] && told->dim[1] >= input->dim[2] &&
+        told->dim[2] >= input->dim[3])
+        c->from.record = *told;
     c->prepared = !first->i->images && (c->from.transform || c->from.record.naxes);
-    return 0;
 }
 
 /* The size that photographs are resized to before the centre is cut out: --resize; that of the data
@@ -224,7 +212,8 @@ static int find_input(struct classification *c)
     c->image.rgb = c->rgb;
     if (first->i->images)
         first->i->images(first, &c->from);
-    if (take_preparation(c, first) || set_size(c, shape, &whole) || set_transform(c, shape, &whole))
+    take_preparation(c, first);
+    if (set_size(c, shape, &whole) || set_transform(c, shape, &whole))
         return -1;
     say_transform(c);
     return 0;
@@ -266,9 +255,9 @@ static int prepare(struct classification *c, struct log *log)
 {
     size_t pixels;
 
-    if (model_open(&c->options, &c->model) ||
-        checkpoint_read_weights_owner(c->options.weights, &c->told) || find_input(c) ||
-        find_scores(c) || model_build(&c->model, c->computing.engine, &c->computing.options, 1))
+    if (model_open(&c->options, &c->model) || checkpoint_read_told(c->options.weights, &c->told) ||
+        find_input(c) || find_scores(c) ||
+        model_build(&c->model, c->computing.engine, &c->computing.options, 1))
         return -1;
     if (model_load_weights(&c->model, c->options.weights, true, log))
         return net_is_assumed(c->model.net)
@@ -397,8 +386,7 @@ static int classify(struct classification *c)
 static void release(struct classification *c)
 {
     class_names_free(&c->own);
-    snapshot_owner_free(&c->told);
-    text_free(c->preparation);
+    checkpoint_free_told(&c->told);
     transform_free(&c->image.transform);
     list_free(&c->images);
     free(c->which);

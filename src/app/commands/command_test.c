@@ -18,6 +18,7 @@
 #include "util/file.h"
 #include "util/json.h"
 #include "util/log.h"
+#include "util/machine.h"
 #include "util/strbuf.h"
 #include "util/topology.h"
 #include "util/units.h"
@@ -414,13 +415,14 @@ static int score(struct test_run *t)
 {
     struct topology topology;
     size_t cells;
-    int status;
+    int status, sharers;
 
     t->model_options.rank = t->rank;
     t->model_options.nranks = t->nranks;
     if (topology_create(MPI_COMM_WORLD, &topology))
         return -1;
     t->computing.options.device = topology.local_rank;
+    sharers = topology.local_ranks;
     topology_free(&topology);
     status = model_open(&t->model_options, &t->model);
     if (!status)
@@ -428,6 +430,8 @@ static int score(struct test_run *t)
             model_check_inputs(&t->model, &t->model_options, NULL, 0, NULL) || set_iterations(t);
     if (!status && (t->per_class || t->confusion))
         status = open_classes(&t->classes, &t->pass);
+    if (!status && sharers > 1) /* else each would be left what all have together */
+        net_limit_memory(t->model.net, machine_limited_memory("", sharers));
     if (!status)
         status = model_build(&t->model, t->computing.engine, &t->computing.options, 1);
     if (!status && t->pass.rest && (t->iterations - 1) % t->nranks == t->rank)

@@ -1,6 +1,9 @@
 /* poseidon: picks the command. */
+#define _GNU_SOURCE
 #include "commands/commands.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,6 +151,20 @@ static void require_same_program(const char *command)
     exit(1);
 }
 
+/* Keeps Open MPI's components in memory. Version 4.1 unloads them in MPI_Finalize while its
+ * progress thread may still call PMIx's: a process that ends soon after its start died of
+ * signal 11. */
+static void keep_components(void)
+{
+    struct link_map *object = NULL;
+    void *program = dlopen(NULL, RTLD_LAZY);
+
+    if (program && dlinfo(program, RTLD_DI_LINKMAP, &object) == 0)
+        for (; object; object = object->l_next)
+            if (strstr(object->l_name, "/mca_"))
+                (void)dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 static int start_mpi(int *argc, char ***argv)
 {
     char command[24];
@@ -167,6 +184,7 @@ static int start_mpi(int *argc, char ***argv)
     setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", 0);
     if (MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
         return error_set("MPI_Init_thread failed");
+    keep_components();
     if (level < MPI_THREAD_SERIALIZED)
         return error_set(
             "this MPI library has no MPI_THREAD_SERIALIZED; build it with thread support");

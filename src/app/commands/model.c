@@ -76,9 +76,11 @@ static bool weights_fit(const struct net *net, const struct stored_layer *stored
     return true;
 }
 
-/* A net that came with weights tells more of its input than its layers do: takes the first usual
- * size that the weights fit, if there is one, instead of the size that was assumed. */
-static int fit_input(const struct model_options *o, struct layer_env *env, struct model *model)
+/* Takes the size of images that the weights tell instead of one that was assumed: that of the data
+ * that they were trained on, else, of a net that came with them, the first usual one that they fit.
+ * env then points into `told`. */
+static int fit_input(const struct model_options *o, bool with_weights,
+                     const struct checkpoint_told *told, struct layer_env *env, struct model *model)
 {
     static const int64_t sizes[][3] = {{3, 32, 32},   {1, 28, 28},   {3, 28, 28},   {1, 32, 32},
                                        {3, 64, 64},   {1, 64, 64},   {3, 96, 96},   {3, 128, 128},
@@ -86,26 +88,32 @@ static int fit_input(const struct model_options *o, struct layer_env *env, struc
                                        {3, 256, 256}, {1, 256, 256}, {3, 299, 299}};
     const struct stored_layer *stored;
     struct model_file *file;
-    bool fits = false;
+    bool fits = told->record.naxes > 0;
     int nstored;
 
-    if (model_file_open(o->model, &file))
-        return -1;
-    stored = model_file_layers(file, &nstored);
-    fits = model->net && weights_fit(model->net, stored, nstored);
-    for (size_t i = 0; !fits && i < sizeof sizes / sizeof *sizes; i++) {
-        env->input_chw = sizes[i];
-        fits = create(o, env, model) == 0 && weights_fit(model->net, stored, nstored);
+    if (fits) {
+        env->input_chw = told->record.dim;
+        if (create(o, env, model))
+            return -1;
+    } else if (with_weights) {
+        if (model_file_open(o->model, &file))
+            return -1;
+        stored = model_file_layers(file, &nstored);
+        fits = model->net && weights_fit(model->net, stored, nstored);
+        for (size_t i = 0; !fits && i < sizeof sizes / sizeof *sizes; i++) {
+            env->input_chw = sizes[i];
+            fits = create(o, env, model) == 0 && weights_fit(model->net, stored, nstored);
+        }
+        model_file_close(file);
     }
-    model_file_close(file);
     if (fits && env->input_chw)
         return layer_notice(model->net->layers, env,
-                            "taking images of %s, %d x %d pixels, which the weights fit; "
+                            "taking images of %s, %d x %d pixels, which the weights %s; "
                             "--input-shape=C,H,W says otherwise",
                             units_count(env->input_chw[0], "channel").text, (int)env->input_chw[1],
-                            (int)env->input_chw[2]);
+                            (int)env->input_chw[2], told->record.naxes ? "tell" : "fit");
     env->input_chw = NULL;
-    return fits ? 0 : create(o, env, model);
+    return fits || (!with_weights && model->net) ? 0 : create(o, env, model);
 }
 
 struct layer_env model_env(const struct model_options *o, struct model *model)
@@ -165,6 +173,7 @@ int model_open(const struct model_options *o, struct model *model)
 {
     struct layer_env env = model_env(o, model);
     struct input_shape inputs[OPTIONS_ITEMS];
+    struct checkpoint_told told = {.preparation = NULL};
     bool with_weights;
     int status;
 
@@ -184,8 +193,10 @@ int model_open(const struct model_options *o, struct model *model)
         return -1;
     with_weights = proto_is_binary(o->model);
     status = error_status(define(o, model) || create(o, &env, model));
-    if (with_weights && model->notices && strstr(model->notices, image_assumption))
-        status = fit_input(o, &env, model);
+    if ((o->weights || with_weights) && model->notices && strstr(model->notices, image_assumption))
+        status = error_status(checkpoint_read_told(o->weights ? o->weights : o->model, &told) ||
+                              fit_input(o, with_weights, &told, &env, model));
+    checkpoint_free_told(&told);
     for (int i = 0; i < o->inputs.n && !status; i++)
         status = check_input(model->net, &inputs[i]);
     if (status) {

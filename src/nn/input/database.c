@@ -43,18 +43,27 @@ static int database_read(struct source *source, uint64_t number, struct record *
     if (self->kv->i->read(self->kv, number, false, &out->file))
         return -1;
     if (datum_read(out->file.bytes, out->file.length, self->color, out)) {
-        out->damaged = true;
-        return record_error(self, number);
+        record_error(self, number);
+        out->damaged = !(source->i->check && source->i->check(source));
+        return -1;
     }
     return 0;
+}
+
+static int database_check(struct source *source)
+{
+    struct kv *kv = ((struct database *)source)->kv;
+
+    return kv->i->check(kv);
 }
 
 static int database_read_label(struct source *source, uint64_t number, float *label)
 {
     struct kv *kv = ((struct database *)source)->kv;
     struct strbuf datum = {0};
-    int status = error_status(kv->i->read(kv, number, false, &datum) ||
-                              datum_read_label(datum.bytes, datum.length, label));
+    int status =
+        error_status(kv->i->read(kv, number, false, &datum) || (kv->i->check && kv->i->check(kv)) ||
+                     datum_read_label(datum.bytes, datum.length, label));
 
     strbuf_free(&datum);
     return status;
@@ -79,7 +88,8 @@ static void database_close(struct source *source)
 #define DATABASE_SLOTS                                                                             \
     .close = database_close, .read_record = database_read, .read_label = database_read_label
 
-static const struct source_i lmdb_i = {.name = "lmdb", DATABASE_SLOTS, .expect = database_expect};
+static const struct source_i lmdb_i = {
+    .name = "lmdb", DATABASE_SLOTS, .check = database_check, .expect = database_expect};
 static const struct source_i leveldb_i = {.name = "leveldb", DATABASE_SLOTS};
 
 int source_open_database(struct kv *kv, bool with_labels, enum image_color color,

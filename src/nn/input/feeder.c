@@ -479,6 +479,8 @@ int feeder_next(struct feeder *f, const float *const **fields)
         status = error_set("%s", slot->failure);
     }
     pthread_mutex_unlock(&f->workers->mutex);
+    if (!status && f->source->i->check)
+        status = f->source->i->check(f->source);
     if (waited && status == 0)         /* those that are there were not enough */
         (void)workers_add(f->workers); /* if no more can be had, they go on */
     return status;

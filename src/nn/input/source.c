@@ -135,7 +135,8 @@ int source_read_record(struct source *source, uint64_t n, struct record *out)
     void *fields[SOURCE_MAX_FIELDS] = {NULL};
 
     if (source->i->read_record)
-        return error_status(source->i->read_record(source, n, out) || record_to_planes(out));
+        return error_status(source->i->read_record(source, n, out) || record_to_planes(out) ||
+                            (source->i->check && source->i->check(source)));
     if (strbuf_reserve(&out->planes, source_field_bytes(field), "a record"))
         return -1;
     fields[0] = out->planes.bytes;
@@ -197,7 +198,8 @@ int source_read_mark(struct source *source, struct source_mark *out)
     assert(source->nrecords > 0);
     out->nrecords = source->nrecords;
     return error_status(mark_record(source, 0, out->first) ||
-                        mark_record(source, source->nrecords - 1, out->last));
+                        mark_record(source, source->nrecords - 1, out->last) ||
+                        (source->i->check && source->i->check(source)));
 }
 
 static bool is_labelled(const struct source *source)

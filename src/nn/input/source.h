@@ -56,6 +56,9 @@ struct source_i {
     int (*read_record)(struct source *source, uint64_t number, struct record *out);
     /* Beside read_record: the label alone, without decoding; NULL: that is not possible. */
     int (*read_label)(struct source *source, uint64_t number, float *label);
+    /* Fails if records that were read until now may have been others than the file had when it was
+     * opened, because another program writes to it: asked once a batch. NULL: nobody can. */
+    int (*check)(struct source *source);
     /* `count` records from `first` on will be read soon: the system may fetch them by then. Any
      * thread at any time; what goes wrong is for the reading to say. NULL: nothing comes of it. */
     void (*expect)(struct source *source, uint64_t first, uint64_t count);

@@ -83,39 +83,41 @@ static int conv_spatial_axes(const struct layer *layer)
     return layer->bottoms[0]->value.shape.naxes - 2;
 }
 
-static int deconvolution_size(const struct layer *layer, const struct conv_args *args, int i,
-                              int64_t in, int64_t *out)
+static int64_t conv_extent(const struct conv_args *args, int i)
 {
-    int64_t extent = (int64_t)args->dilation[i] * (args->kernel[i] - 1) + 1;
+    return (int64_t)args->dilation[i] * (args->kernel[i] - 1) + 1;
+}
 
-    *out = args->stride[i] * (in - 1) + extent - 2 * (int64_t)args->pad[i];
-    if (*out >= 1)
-        return 0;
-    return error_set("pad %d leaves nothing of the top: %s %d * (%" PRId64 " - 1) + %" PRId64
-                     " - 2 * %d",
-                     args->pad[i], layer_spatial_name(conv_spatial_axes(layer), i), args->stride[i],
-                     in, extent, args->pad[i]);
+static int64_t conv_along(const struct layer *layer, int i, int64_t in)
+{
+    const struct conv_args *args = &layer->u.conv;
+    int64_t room = in + 2 * (int64_t)args->pad[i] - conv_extent(args, i);
+
+    if (layer->i == &layer_deconvolution)
+        return args->stride[i] * (in - 1) + conv_extent(args, i) - 2 * (int64_t)args->pad[i];
+    return room < 0 ? 0 : room / args->stride[i] + 1;
 }
 
 static int conv_top_size(const struct layer *layer, const struct conv_args *args, int i, int64_t in,
                          int64_t *out)
 {
-    int64_t extent = (int64_t)args->dilation[i] * (args->kernel[i] - 1) + 1;
-    int64_t padded = in + 2 * (int64_t)args->pad[i];
     char kernel[SPATIAL_TEXT_BYTES], dilation[SPATIAL_TEXT_BYTES];
     int naxes = conv_spatial_axes(layer);
 
+    *out = conv_along(layer, i, in);
+    if (*out >= 1)
+        return 0;
     if (layer->i == &layer_deconvolution)
-        return deconvolution_size(layer, args, i, in, out);
-    if (extent > padded)
-        return error_set("kernel %s (dilation %s) is larger than the padded input: %s %" PRId64
-                         " > %" PRId64 " + 2 * %d%s",
-                         layer_spatial_text(args->kernel, naxes, kernel),
-                         layer_spatial_text(args->dilation, naxes, dilation),
-                         layer_spatial_name(naxes, i), extent, in, args->pad[i],
-                         layer_axes_hint(layer));
-    *out = (padded - extent) / args->stride[i] + 1;
-    return 0;
+        return error_set("pad %d leaves nothing of the top: %s %d * (%" PRId64 " - 1) + %" PRId64
+                         " - 2 * %d",
+                         args->pad[i], layer_spatial_name(naxes, i), args->stride[i], in,
+                         conv_extent(args, i), args->pad[i]);
+    return error_set("kernel %s (dilation %s) is larger than the padded input: %s %" PRId64
+                     " > %" PRId64 " + 2 * %d%s",
+                     layer_spatial_text(args->kernel, naxes, kernel),
+                     layer_spatial_text(args->dilation, naxes, dilation),
+                     layer_spatial_name(naxes, i), conv_extent(args, i), in, args->pad[i],
+                     layer_axes_hint(layer).text);
 }
 
 static int conv_set_top(struct layer *layer, int64_t outputs)
@@ -202,6 +204,7 @@ static bool convolution_takes_relu(const struct layer *layer)
         .takes_relu = convolution_takes_relu,                                                      \
         .takes_relu_last = true,                                                                   \
         .setup = convolution_setup,                                                                \
+        .along = conv_along,                                                                       \
         .op = kind,                                                                                \
         .op_per_bottom = true,                                                                     \
     }
@@ -238,5 +241,6 @@ const struct layer_i layer_im2col = {
     .type = "Im2col",
     .no_in_place = true,
     .setup = im2col_setup,
+    .along = conv_along,
     .op = OP_IM2COL,
 };

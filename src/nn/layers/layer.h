@@ -157,6 +157,10 @@ struct layer_i {
      * A layer type that needs the environment has setup_in in place of setup; both may be NULL. */
     int (*setup)(struct layer *layer);
     int (*setup_in)(struct layer *layer, const struct layer_env *env);
+    /* Returns the top's elements along spatial axis i for `in` of the bottom; below 1: too few for
+     * the layer's window. Asked once its arguments are known. NULL: as many as the bottom has, or
+     * not known. */
+    int64_t (*along)(const struct layer *layer, int i, int64_t in);
     enum op_kind op;    /* what layer->ops are */
     bool op_per_bottom; /* one for each bottom and the top of its number; else one for all */
     /* What is known of its arguments only when the op is made. NULL: nothing. */

@@ -103,9 +103,13 @@ int layer_expect_spatial(const struct layer *layer, int bottom);
 /* The name of spatial axis i of naxes: "height". */
 const char *layer_spatial_name(int naxes, int i);
 
-/* What to add to the message of a window that does not fit: a guess where the layer reads data of
- * the shape of images whose channels come last, else "". */
-const char *layer_axes_hint(const struct layer *layer);
+/* What to add to the message of a window that does not fit: the least input of the net that the
+ * layer can do with, where layers like convolutions lie between; a guess where the layer reads data
+ * of the shape of images whose channels come last; else "". */
+struct axes_hint {
+    char text[128];
+};
+struct axes_hint layer_axes_hint(const struct layer *layer);
 
 /* "3 x 3": a value for each of naxes axes. Returns buffer. */
 #define SPATIAL_TEXT_BYTES 48

@@ -78,27 +78,37 @@ static bool pooling_rounds_up(const Caffe__PoolingParameter *p)
     return p->ceil_mode;
 }
 
-static int pooling_top_size(const struct layer *layer, const struct pool_args *args, int i, bool up,
-                            int64_t *out)
+/* A kernel that only just overhangs still has one clipped window when rounding up. */
+static int64_t pooling_along(const struct layer *layer, int i, int64_t in)
 {
-    int64_t in = layer->bottoms[0]->value.shape.dim[2 + i], stride = args->stride[i];
-    int64_t room = in + 2 * (int64_t)args->pad[i] - args->kernel[i];
+    const struct pool_args *args = &layer->u.pool;
+    const Caffe__PoolingParameter *p = layer->param->pooling_param;
+    int64_t stride = args->stride[i], room = in + 2 * (int64_t)args->pad[i] - args->kernel[i], out;
+    bool up = pooling_rounds_up(p), padded = false;
+
+    if (p->global_pooling)
+        return 1;
+    if (room <= -stride || (room < 0 && !up))
+        return 0;
+    out = room < 0 ? 1 : (up ? room + stride - 1 : room) / stride + 1;
+    for (int k = 0; k < pooling_spatial_axes(layer); k++)
+        padded = padded || args->pad[k];
+    return out - (padded && (out - 1) * stride >= in + args->pad[i]);
+}
+
+static int pooling_top_size(const struct layer *layer, int i, int64_t *out)
+{
+    const struct pool_args *args = &layer->u.pool;
+    int64_t in = layer->bottoms[0]->value.shape.dim[2 + i];
     int naxes = pooling_spatial_axes(layer);
     char kernel[SPATIAL_TEXT_BYTES];
-    bool padded = false;
 
-    /* A kernel that only just overhangs still has one clipped window when rounding up. */
-    if (room <= -stride || (room < 0 && !up))
-        return error_set(
-            "kernel %s is larger than the padded input: %s %d > %" PRId64 " + 2 * %d%s",
-            layer_spatial_text(args->kernel, naxes, kernel), layer_spatial_name(naxes, i),
-            args->kernel[i], in, args->pad[i], layer_axes_hint(layer));
-    *out = room < 0 ? 1 : (up ? room + stride - 1 : room) / stride + 1;
-    for (int k = 0; k < naxes; k++)
-        padded = padded || args->pad[k];
-    if (padded && (*out - 1) * stride >= in + args->pad[i])
-        --*out;
-    return 0;
+    *out = pooling_along(layer, i, in);
+    if (*out >= 1)
+        return 0;
+    return error_set("kernel %s is larger than the padded input: %s %d > %" PRId64 " + 2 * %d%s",
+                     layer_spatial_text(args->kernel, naxes, kernel), layer_spatial_name(naxes, i),
+                     args->kernel[i], in, args->pad[i], layer_axes_hint(layer).text);
 }
 
 /* Caffe makes such windows, too, where nothing is padded. */
@@ -142,7 +152,7 @@ static int pooling_setup(struct layer *layer, const struct layer_env *env)
         return -1;
     top = layer->bottoms[0]->value.shape;
     for (int i = 0; i < top.naxes - 2; i++)
-        if (pooling_top_size(layer, args, i, pooling_rounds_up(p), &top.dim[2 + i]))
+        if (pooling_top_size(layer, i, &top.dim[2 + i]))
             return -1;
     for (int t = 0; t < layer->ntops; t++)
         if (shape_set(&layer->tops[t]->value.shape, top.naxes, top.dim, layer->tops[t]->name))
@@ -158,5 +168,6 @@ const struct layer_i layer_pooling = {
     .no_in_place = true,
     .no_gradient_from = 1u << 1,
     .setup_in = pooling_setup,
+    .along = pooling_along,
     .op = OP_POOL,
 };

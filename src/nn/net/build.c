@@ -133,33 +133,25 @@ static const struct param_def *param_def(const struct net *net, int index)
 
 static int fill_params(struct net *net, uint64_t seed)
 {
-    size_t largest = 1;
-    float *host;
     int status = 0;
 
     if (net->engine->device.i->blank)
         return 0;
-    for (int i = 0; i < net->nparams; i++)
-        if (shape_elems(&net->params[i].shape) > largest)
-            largest = shape_elems(&net->params[i].shape);
-    if (ALLOC(host, largest, "initial parameters"))
-        return -1;
     for (int i = 0; !status && i < net->nparams; i++) {
         struct param *param = &net->params[i];
         const struct param_def *def = param_def(net, i);
+        float *values = net_host_value(net, param);
+
         if (net->internals->leave_values && !param->statistic)
             continue;
-        status = filler_fill(def->filler, &param->shape, seed, i, host);
+        status = filler_fill(def->filler, &param->shape, seed, i, values);
         for (size_t e = 0; !def->filler && e < shape_elems(&param->shape); e++)
-            host[e] = def->constant;
+            values[e] = def->constant;
         if (status)
             net_layer_error(net, net->internals->layer_of_param[i]);
-        else
-            memcpy(net_host_value(net, param), host, shape_elems(&param->shape) * sizeof(float));
     }
     for (int g = 0; g < net->ngroups && !status; g++)
         status = net_push_values(net, g);
-    free(host);
     return status;
 }
 

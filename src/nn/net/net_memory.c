@@ -10,6 +10,7 @@
 #include "util/machine.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 
 /* Pieces begin at multiples of it: the widest vectors, and a GPU's memory transactions. */
@@ -267,7 +268,7 @@ static size_t limited_room(const struct net *net)
 {
     const struct net_internals *internals = net->internals;
 
-    if (internals->limit == 0)
+    if (internals->limit == 0 || net->engine->i->own_memory)
         return 0;
     return internals->limit > internals->bytes ? internals->limit - internals->bytes : 1;
 }
@@ -280,6 +281,7 @@ static int no_room(const struct net *net)
     size_t need = net->internals->plan.bytes, room = limited_room(net);
     size_t input = input_bytes(net);
     int batch = net_batch(net);
+    double fits;
 
     if (room == 0 && engine->device.i->room)
         room = engine->device.i->room(engine->context);
@@ -288,11 +290,11 @@ static int no_room(const struct net *net)
     if (room == 0 || room >= need || batch == 0)
         return error_context("the net's blobs need %.1f MiB", (double)need / 1048576);
     /* a device of its own is sent one batch of input while it works on another */
-    return error_context(
-        "the net's blobs need %.1f MiB at batch %d, and %.1f MiB are free: about batch %lld "
-        "would fit",
-        (double)need / 1048576, batch, (double)room / 1048576,
-        (long long)((double)batch * (double)room / (double)(need + 2 * input)));
+    fits = (double)batch * (double)room / (double)(need + 2 * input);
+    return error_context("the net's blobs need %.1f MiB at batch %d, and %.1f MiB are free: %s"
+                         "batch %.0f would fit",
+                         (double)need / 1048576, batch, (double)room / 1048576,
+                         fits < 1 ? "not even " : "about ", fits < 1 ? 1 : floor(fits));
 }
 
 static bool lies_within(const struct planner *p, const struct tensor *tensor)

@@ -7,6 +7,7 @@
 
 #include "net/net.h"
 #include "snapshot/snapshot.h"
+#include "spec/caffe.pb-c.h"
 #include "util/log.h"
 #include "util/sha256.h"
 
@@ -110,9 +111,20 @@ int checkpoint_read_owner(const char *path, struct snapshot_owner *owner);
  * frees *out by snapshot_owner_free, also after a failure. */
 int checkpoint_describe_data(const struct net *net, struct snapshot_owner *out);
 
-/* Reads the owner of the last file of `list` (comma-separated models) that has classes or
- * preparation. The caller frees *owner by snapshot_owner_free, also after a failure. */
-int checkpoint_read_weights_owner(const char *list, struct snapshot_owner *owner);
+struct text_doc;
+
+/* What a model tells of the images that it was trained on. */
+struct checkpoint_told {
+    struct snapshot_owner owner;                     /* its classes and preparation. Owned */
+    struct text_doc *preparation;                    /* that, read; NULL: none. Owned */
+    const Caffe__TransformationParameter *transform; /* of it; NULL: none */
+    struct shape record;                             /* of it; naxes 3, or 0: not told */
+};
+
+/* Reads what the last file of `list` (comma-separated models) that has classes or preparation
+ * tells. The caller frees *told by checkpoint_free_told, also after a failure. */
+int checkpoint_read_told(const char *list, struct checkpoint_told *told);
+void checkpoint_free_told(struct checkpoint_told *told);
 
 /* Copies parameters by layer name from comma-separated files into the net, and logs the layers that
  * no file has. Fails if no layer was found, or if a value is not finite. all: fails also if a layer

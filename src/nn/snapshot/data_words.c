@@ -6,6 +6,7 @@
 #include "snapshot/checkpoint.h"
 #include "spec/caffe.pb-c.h"
 #include "spec/print.h"
+#include "spec/text.h"
 #include "util/alloc.h"
 #include "util/strbuf.h"
 
@@ -48,12 +49,29 @@ int checkpoint_describe_data(const struct net *net, struct snapshot_owner *out)
     return out->preparation && (out->classes || !images.nclasses) ? 0 : -1;
 }
 
-int checkpoint_read_weights_owner(const char *list, struct snapshot_owner *owner)
+static int read_preparation(const char *list, const char *text, struct checkpoint_told *told)
+{
+    const Caffe__LayerParameter *layer;
+
+    if (text_read_string(list, text, strlen(text), &caffe__layer_parameter__descriptor,
+                         &told->preparation))
+        return error_context("preprocessing in the weights");
+    layer = (const Caffe__LayerParameter *)text_root(told->preparation);
+    told->transform = layer->transform_param;
+    if (layer->input_param && layer->input_param->n_shape == 1 &&
+        layer->input_param->shape[0]->n_dim == 3)
+        return shape_set(&told->record, 3, layer->input_param->shape[0]->dim,
+                         "preprocessing in the weights");
+    return 0;
+}
+
+int checkpoint_read_told(const char *list, struct checkpoint_told *told)
 {
     char **paths;
     int npaths, status = alloc_split(&paths, &npaths, list, "the list of weights");
+    struct snapshot_owner *owner = &told->owner;
 
-    *owner = (struct snapshot_owner){.run = NULL};
+    *told = (struct checkpoint_told){.preparation = NULL};
     for (int i = 0; i < npaths && !status; i++) {
         struct snapshot_owner candidate;
 
@@ -66,5 +84,12 @@ int checkpoint_read_weights_owner(const char *list, struct snapshot_owner *owner
         }
     }
     alloc_free_list(paths, npaths);
-    return status;
+    return status || !owner->preparation ? status
+                                         : read_preparation(list, owner->preparation, told);
+}
+
+void checkpoint_free_told(struct checkpoint_told *told)
+{
+    snapshot_owner_free(&told->owner);
+    text_free(told->preparation);
 }

@@ -5,6 +5,8 @@
 #include "engine/cpu/cpu_internal.h"
 
 #include "util/error.h"
+#include "util/machine.h"
+#include "util/units.h"
 
 #include <assert.h>
 #include <stdint.h>
@@ -37,11 +39,26 @@ static void ask_for_large_pages(void *memory, size_t bytes)
 #endif
 }
 
+/* The kernel kills a job that touches more than its limit leaves, so a large piece asks first. */
+static int check_limits(size_t bytes, const char *what)
+{
+    const size_t large = (size_t)4 << 20;
+    uint64_t left = bytes < large ? UINT64_MAX : machine_limited_memory("", 1);
+
+    return bytes <= left ? 0
+                         : error_set("out of memory: %zu bytes for %s, and the limits of this "
+                                     "process and its job leave %s",
+                                     bytes, what, units_bytes((double)left).text);
+}
+
 int cpu_alloc(size_t bytes, const char *what, void **out)
 {
     const size_t align = 64;
     size_t padded = (bytes + align - 1) / align * align;
 
+    *out = NULL;
+    if (check_limits(bytes, what))
+        return -1;
     *out = padded < bytes ? NULL : aligned_alloc(align, padded ? padded : align);
     if (!*out)
         return error_memory(bytes, what);

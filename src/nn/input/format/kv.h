@@ -17,6 +17,8 @@ struct kv_i {
     /* Replaces *out by the value at `place` (< count), or, for messages, by its key, which is not
      * NUL-terminated. Any thread at any time. */
     int (*read)(struct kv *kv, uint64_t place, bool key, struct strbuf *out);
+    /* As source_i's; NULL: nobody can. */
+    int (*check)(struct kv *kv);
     /* As source_i's; NULL: the library keeps where values are to itself. */
     void (*expect)(struct kv *kv, uint64_t place, uint64_t count);
 };

@@ -42,9 +42,10 @@ static int view_add(const struct level *self, const char *folder, const char *na
 
     snprintf(from, sizeof from, "%s/%s", folder, name);
     snprintf(to, sizeof to, "%s/%s", self->view, name);
-    if (path_ends(name, ".ldb") || path_ends(name, ".sst"))
-        return symlink(from, to) == 0 ? 0
-                                      : error_set("%s: cannot be made: %s", to, strerror(errno));
+    if (path_ends(name, ".ldb") || path_ends(name, ".sst")) /* the library would wait for a FIFO */
+        return file_check_special(from) ? -1
+               : symlink(from, to) == 0 ? 0
+                                        : error_set("%s: cannot be made: %s", to, strerror(errno));
     if (strcmp(name, "CURRENT") == 0 || strncmp(name, "MANIFEST-", 9) == 0 ||
         path_ends(name, ".log"))
         return file_copy(from, to);

@@ -8,7 +8,8 @@
  *
  * No reader's slot in lock.mdb is taken, so a writer may reuse pages of the snapshot read here. The
  * transaction that makes snapshot S + 3 is the first to do so, and begins after S + 2 has taken the
- * meta page of S. A record is therefore right if that meta page is unchanged after its reading. */
+ * meta page of S. Records are therefore right if that meta page is unchanged after their reading.
+ */
 
 /* clang-format off */
 /*   page    u64 number, u16 -, u16 flags, u16 end of offsets, u16 -, u16 offset of each node
@@ -233,8 +234,9 @@ static int meta_read(const struct lmdb *db, uint64_t offset, uint8_t out[META_BY
 }
 
 /* Fails if pages of the snapshot may have been reused: to be called after reading them. */
-static int snapshot_check(const struct lmdb *db)
+static int lmdb_check(struct kv *kv)
 {
+    const struct lmdb *db = (struct lmdb *)kv;
     uint8_t now[META_BYTES];
 
     if (lmdb_read_at(db, db->meta_at, now, sizeof now))
@@ -292,7 +294,7 @@ static int file_open(struct lmdb *db)
         db->meta_at = db->page_bytes;
     }
     status = tree_open(db, db->meta + DATA_TREE_AT);
-    return snapshot_check(db) ? -1 : status;
+    return lmdb_check(&db->kv) ? -1 : status;
 }
 
 /* The leaf page that holds record `place`, and the node in it. */
@@ -384,10 +386,9 @@ static int record_read(struct lmdb *db, uint64_t place, bool wants_key, struct s
 
 static int lmdb_read(struct kv *kv, uint64_t place, bool wants_key, struct strbuf *out)
 {
-    struct lmdb *db = (struct lmdb *)kv;
-    int status = record_read(db, place, wants_key, out);
+    int status = record_read((struct lmdb *)kv, place, wants_key, out);
 
-    return snapshot_check(db) ? -1 : status; /* a damaged page may be a reused one */
+    return status && lmdb_check(kv) ? -1 : status; /* a damaged page may be a reused one */
 }
 
 /* Values that were written one behind the other lie so, but for a leaf now and then. Small ones lie
@@ -428,6 +429,7 @@ static const struct kv_i lmdb_i = {
     .name = "LMDB",
     .close = lmdb_close,
     .read = lmdb_read,
+    .check = lmdb_check,
     .expect = lmdb_expect,
 };
 
