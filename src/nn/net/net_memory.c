@@ -268,7 +268,7 @@ static size_t limited_room(const struct net *net)
 {
     const struct net_internals *internals = net->internals;
 
-    if (internals->limit == 0 || net->engine->i->own_memory)
+    if (internals->limit == 0 || net->engine->device.i->own_memory)
         return 0;
     return internals->limit > internals->bytes ? internals->limit - internals->bytes : 1;
 }
