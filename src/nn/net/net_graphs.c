@@ -199,7 +199,7 @@ int net_graphs_run(struct net *net, enum net_pass direction, int from, int to,
         return net_run_layers(net, direction, from, to, pass, first);
     }
     if (recording->graph) {
-        net_note_position(net, 2 * (int64_t)from + (pass != NET_FORWARD));
+        net_note_position(net, 2 * (int64_t)from + (direction != NET_FORWARD));
         status = i->launch(engine->context, recording->graph);
         if (status <= 0) {
             catch_up(net, direction, from, to, first);
