@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 enum {
-    STRANGER = 1, /* MPI never hears of this launcher without a process manager */
-    BOTH = 2      /* users also set `tasks`, which therefore counts only beside `number` */
+    STRANGER = 1, /* MPI learns of this launcher only through a process manager */
+    BOTH = 2      /* users also set `tasks`, so `tasks` counts only if `number` is set */
 };
 
 struct launcher {
@@ -15,7 +15,7 @@ struct launcher {
     const char *tasks;  /* variable: number of processes; NULL: only `number` is known */
     const char *number; /* variable: index of this process */
     const char *advice;
-    int about; /* bits STRANGER, BOTH */
+    int about; /* bits STRANGER and BOTH */
 };
 
 #define MPIRUN     "use 'mpirun -np N PROGRAM' or srun --mpi=pmix, which start the ranks"
@@ -40,8 +40,8 @@ static const struct launcher launchers[] = {
     {"aprun", NULL, "ALPS_APP_PE", OWN_PMIX, 0},
     {OTHER_MPI, "PMI_SIZE", "PMI_RANK", OWN_MPIRUN, 0}};
 
-/* Returns true if the launcher must not be judged. Before MPI_Init: MPI will know of the launcher.
- * With one rank (`alone`): mpirun started one rank, with variables of a surrounding job. */
+/* Returns true if the launcher is no error. alone (MPI has started): mpirun started one rank, and
+ * the variables are a surrounding job's. Else, before MPI_Init: MPI will learn of the launcher. */
 static bool is_excused(bool alone, const struct launcher *launcher)
 {
     const char *size = getenv("OMPI_COMM_WORLD_SIZE");

@@ -174,7 +174,7 @@ static void put_interface(const struct ifaddrs *card, struct machine_interfaces 
     else if (!*out->network && inet_ntop(AF_INET, &network, text, sizeof text))
         snprintf(out->network, sizeof out->network, "%s/%d", text, bits);
     *strrchr(folder, '/') = '\0';
-    mbit = (int64_t)read_key(folder, "speed", ""); /* -1 and 0: unknown speed */
+    mbit = (int64_t)read_key(folder, "speed", ""); /* speed -1 or 0 means unknown */
     inet_ntop(AF_INET, &address, text, sizeof text);
     snprintf(item, sizeof item, "%s %s/%d", card->ifa_name, text, bits);
     if (mbit > 0)

@@ -7,7 +7,7 @@
 
 struct owned {
     alignas(max_align_t) struct owned *before;
-    void (*release)(void *context, void *thing); /* NULL: an array */
+    void (*release)(void *context, void *thing); /* frees `thing`; NULL for an owned array */
     void *context, *thing;
 };
 

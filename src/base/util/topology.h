@@ -11,7 +11,7 @@ enum { TOPOLOGY_HOST_BYTES = 64 }; /* bytes of a host's name with its NUL; longe
 struct topology {
     int nranks;    /* ranks of the communicator */
     int rank;      /* this process's rank */
-    int nmachines; /* at least 1 */
+    int nmachines; /* number of machines, at least 1 */
     int *machine; /* per rank: number of its machine, below nmachines, in the order of the machines'
                      lowest ranks. Owned */
     int local_rank;  /* index of this rank among the ranks of its machine, in rank order */

@@ -21,15 +21,15 @@
 #include <mpi.h>
 
 enum {
-    WATCHDOG_STOPPED_SECONDS = 6, /* a look this late: this rank was stopped itself */
-    WATCHDOG_GRACE_SECONDS = 15   /* most seconds that others let one rank speak first */
+    WATCHDOG_STOPPED_SECONDS = 6, /* a look this late means that this rank itself was stopped */
+    WATCHDOG_GRACE_SECONDS = 15   /* most seconds that other ranks let one rank report first */
 };
 
 struct watchdog_options {
     const char *command;    /* "train", for messages. All texts here are borrowed */
-    double silence_seconds; /* exit status of a process ended by the watchdog */
+    double silence_seconds; /* seconds of waiting before the first report; 0: no reports */
     double lost_seconds;    /* a wait longer than this ends the process; 0: never */
-    int status;             /* exit status of a process ended so */
+    int status;             /* exit status of a process that the watchdog ends */
     const char *advice;     /* end of the last message: "--resume goes on"; NULL: none */
     /* Replaces the last message and the exit, on the watching thread: must not call MPI and must
      * end the process. text: "rank 0 on a has waited 30 s for other ranks while ...". NULL: none */

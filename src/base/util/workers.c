@@ -186,7 +186,7 @@ int jobs_take(struct jobs *jobs, uint64_t *job)
 
 bool jobs_busy(const struct jobs *jobs)
 {
-    return jobs && jobs->given != jobs->taken; /* the giver alone writes both numbers */
+    return jobs && jobs->given != jobs->taken; /* the giver alone writes both counts */
 }
 
 /* Waits until a job is finished; returns false when interrupted. */

@@ -49,11 +49,11 @@ int workers_usual(void);
 struct jobs;
 
 struct jobs_options {
-    int threads; /* at least 1 */
+    int threads; /* threads at the start, at least 1 */
     int places;  /* most jobs that are given and not taken. Their numbers differ modulo `places`, so
                     that job j may leave its result at place j % places */
     int (*work)(void *context, uint64_t job); /* does a job on a thread: 0, or -1 with a message */
-    bool (*interrupted)(void); /* jobs_next asks every second, and ends when true; NULL: never */
+    bool (*interrupted)(void); /* true ends jobs_next, which asks every second; NULL: never */
     void *context;
 };
 
@@ -71,7 +71,7 @@ bool jobs_busy(const struct jobs *jobs);
 
 /* Replaces jobs_give and jobs_take: does jobs 0, 1, ... count-1 and returns their numbers in order.
  * Waits for the next job, whose place is the caller's until the next call; keeps the threads busy.
- * Returns false after the last job or an interruption. A failed job must say so in its place. */
+ * Returns false after the last job or an interruption. A failed job must mark its place. */
 bool jobs_next(struct jobs *jobs, uint64_t count, uint64_t *job);
 
 /* Ends the threads after their current jobs, and begins no others. Does nothing if NULL. */

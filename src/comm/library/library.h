@@ -26,14 +26,14 @@ enum { RESULT_MEAN, RESULT_SUM, RESULT_VALUES };
 /* Parses the option string. The caller frees out->given and out->text, also after a failure. */
 int option_string_parse(const char *text, struct option_string *out);
 
-struct member {                    /* a tensor */
+struct member {                    /* one tensor of the program */
     struct poseidon_tensor tensor; /* its name is owned */
     enum element_type type;        /* element type of the gradient */
     struct group_param param;
     size_t begin;        /* offset in the arenas, floats */
     float *factors_kept; /* on a GPU: factors that are posted or skipped, outputs before inputs */
     int64_t posted;      /* number of iterations posted or skipped */
-    bool waits;          /* the last post or skip was not waited for */
+    bool waits;          /* poseidon_wait has not followed the last post or skip */
     bool factors;        /* factors travel in the gradient's place */
 };
 
@@ -57,7 +57,7 @@ struct poseidon {
     struct layer_times work; /* compute times; each tensor is a layer */
     struct cost *costs;      /* per bucket; NULL if the network was not measured */
     float *values, *grads;   /* arenas on the host: the node's, if ranks share memory */
-    float *device_values;    /* values where the tensors lie: a GPU's copy, or `values` itself */
+    float *device_values;    /* values in the tensors' memory: a GPU's copy, or `values` itself */
     float *device_grads;
     struct owner arenas;       /* owner of a GPU's memory */
     float *zeros;              /* factors of skipped tensors */
@@ -72,9 +72,9 @@ struct poseidon {
     bool resumes;              /* continues from a state of poseidon_state_set */
     char *state;               /* the state, on rank 0 until the start */
     char *failure;             /* message of the failure; NULL: none */
-    bool untold;               /* failed before the start, and the other ranks do not know */
+    bool untold;               /* failed before the start; the other ranks do not know yet */
     char *advice;
-    int left_to_post; /* tensors left to post in this iteration */
+    int left_to_post; /* tensors still to be posted in this iteration */
     float rates[2];   /* learning rates of even and odd iterations, of which two may be under way */
     _Atomic int64_t iteration; /* this iteration; the wire's thread reads it */
     _Atomic int missing; /* first tensor neither posted nor skipped; the wire's thread reads it */
@@ -82,12 +82,12 @@ struct poseidon {
 
 /* ---- memory of tensors (place.c) ---- */
 
-/* Fails if the tensor cannot lie there, beside tensors added before. The first tensor opens the
- * engine. */
+/* Fails if `place` does not suit the tensor and the earlier ones. The first tensor opens the
+ * device. */
 int library_check_place(struct poseidon *p, const struct poseidon_tensor *tensor,
                         const struct poseidon_place *place);
 /* library_place_arenas allocates the arenas once nodes are formed. library_free_arenas frees arenas
- * and engine at the end. shared: the node owned the host's arenas. */
+ * and device at the end. shared: the node owned the host's arenas. */
 int library_place_arenas(struct poseidon *p);
 void library_free_arenas(struct poseidon *p, bool shared);
 /* Copies all tensors' values to the host's arena (DEVICE_FETCH), or from there to the device's
@@ -102,7 +102,7 @@ int library_take_factors(struct poseidon *p, int tensor, const float *left, cons
 /* library_follow: our stream waits for the caller's. library_precede: the caller's stream waits for
  * ours. A failure ends the handle, but for tensors in the host's memory. */
 int library_check_stream(const struct poseidon *p); /* fails if tensors have no streams */
-int library_catch_up(struct poseidon *p);           /* before an iteration's first post */
+int library_catch_up(struct poseidon *p);           /* call before an iteration's first post */
 int library_follow(struct poseidon *p, void *stream);
 int library_precede(struct poseidon *p, void *stream);
 

@@ -13,7 +13,7 @@ static const char *const results[] = {
 
 static int parse_type(const char *option, const char *text, void *target)
 {
-    (void)option; /* rule_kind_from_name names the option */
+    (void)option; /* unused: the message of rule_kind_from_name names the option itself */
     return rule_kind_from_name(text, target);
 }
 

@@ -1,7 +1,7 @@
 /* Memory of tensors, the host's or a GPU's, and types of gradients. The rest of the library sees
- * floats in an engine's memory.
+ * floats in a device's memory.
  *
- * CUDA is no part of libposeidon.so: the engine of a GPU's memory comes from a module beside it. */
+ * CUDA is no part of libposeidon.so: the device of a GPU's memory comes from a module beside it. */
 #define _GNU_SOURCE /* dladdr */
 #include "library/library.h"
 
@@ -45,7 +45,7 @@ static int open_cuda(const struct device_i **out)
     if (!found)
         return error_set("a tensor on a GPU needs %s, which `configure` with CUDA makes: %s",
                          DEVICE_MODULE, dlerror());
-    memcpy(&entry, &found, sizeof entry); /* ISO C has no such conversion to a function pointer */
+    memcpy(&entry, &found, sizeof entry); /* ISO C has no such conversion of pointers */
     *out = entry(PACKAGE_VERSION, &errors);
     return *out ? 0 : -1;
 }
@@ -169,7 +169,7 @@ int library_move_values(struct poseidon *p, enum device_direction direction)
     struct device_ticket *ticket;
     int status = i->copies->ticket_create(context, &ticket);
 
-    if (!status && i->own_memory) /* the values may still be computed */
+    if (!status && i->own_memory) /* the GPU may still compute the values */
         status = i->guest->follow(context, NULL);
     for (int t = 0; t < p->nmembers && !status; t++) {
         const struct member *m = &p->members[t];

@@ -16,7 +16,7 @@
 
 #include "config.h"
 
-#define HIDDEN 0.02 /* share of the time; less waiting is not mentioned */
+#define HIDDEN 0.02 /* share of the time; less waiting is not reported */
 
 const char *poseidon_version(void)
 {
@@ -117,7 +117,7 @@ static int end_all(struct poseidon *p)
 {
     int status = 0;
 
-    if (!p->exchange.sync && (!p->failure || p->untold)) /* no harm if all ranks do so */
+    if (!p->exchange.sync && (!p->failure || p->untold)) /* ends waits in poseidon_start, if any */
         (void)error_agree(p->comm, error_set("%s", p->failure ? p->failure
                                                               : "poseidon_destroy was called "
                                                                 "before poseidon_start"));
@@ -269,7 +269,7 @@ int poseidon_start(struct poseidon *p)
         return -1;
     p->left_to_post = p->nmembers;
     if (library_prepare_all(p)) {
-        sync_destroy(p->exchange.sync); /* nothing is in flight yet */
+        sync_destroy(p->exchange.sync); /* no message is under way yet */
         p->exchange.sync = NULL;
         return keep_failure(p);
     }

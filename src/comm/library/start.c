@@ -319,7 +319,7 @@ int library_prepare_all(struct poseidon *p)
         error_agree(p->comm, library_place_arenas(p)) || make_plan(p) || open_trace(p) ||
         open_sync(p))
         return -1;
-    /* sync has compared the plan */
+    /* the ranks' plans are equal: sync_create has compared them */
     agreement_put(&p->about, "the way of its tensors", "%016llx",
                   (unsigned long long)plan_digest(p->exchange.plan, (uint64_t)p->words.result));
     if (error_agree(p->comm, strbuf_status(&p->about)))

@@ -169,7 +169,7 @@ static int check_job(const struct poseidon *p)
 
     memcpy(&head, p->state, sizeof head);
     there = p->state + sizeof head + head.floats;
-    /* compare without the first line "options\t...": not every option matters */
+    /* skips the first line, "options\t...": some options may differ */
     agreement_difference(there + strcspn(there, "\n"), here + strcspn(here, "\n"), &text);
     status = strbuf_status(&text);
     if (!status && (text.length || head.floats != describe_state(p).floats))

@@ -1,7 +1,7 @@
-/* Project Adam's way (Chilimbi et al., OSDI'14), one of the paper's baselines: workers send the
- * factors of a fully connected layer to the one server that owns it, which rebuilds the gradient,
- * updates, and sends the whole matrix back to everybody. Cheap to send, dear to receive, and the
- * owner is a hot spot. */
+/* Project Adam's scheme (Chilimbi et al., OSDI'14), one of the paper's baselines: workers send a
+ * fully connected layer's factors to the one server that owns the layer. The owner rebuilds the
+ * gradient, updates, and sends the whole matrix back. Sends are cheap, receives dear, the owner a
+ * hot spot. */
 #include "plan/cost.h"
 #include "sync/factors.h"
 #include "sync/home.h"
@@ -34,7 +34,7 @@ static struct traffic count_traffic(const struct plan *plan, int bucket, int lea
     return (struct traffic){0};
 }
 
-/* The owner keeps all workers' factors and the sum that they make, a worker its own factors. */
+/* Returns the bytes of all workers' factors and their sum on the owner, own factors elsewhere. */
 static uint64_t count_memory(const struct plan *plan, int bucket, int leader)
 {
     if (leader == owner_of(plan, bucket))
@@ -55,16 +55,15 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
     out->compute_seconds = cost_stage_seconds(cluster, plan, bucket);
 }
 
-/* ---- steps: from the rebuilt sum on they are the parameter server's, so the sum is made on the
- * host, whatever the workers' device ---- */
+/* ---- steps: the parameter server's from the sum on, so the sum is made on the host ---- */
 
 struct adam {
     struct home home;       /* first member: home.c finds it here */
-    struct factors factors; /* rows of all workers at the owner, of this node elsewhere */
+    struct factors factors; /* rows of all workers on the owner, of this node elsewhere */
     bool owner;
-    bool *here;        /* owner: per worker, its rows of `iteration` */
-    int arrived;       /* how many of them */
-    int64_t iteration; /* being collected */
+    bool *here;        /* owner: per worker, its rows of `iteration` are here */
+    int arrived;       /* number of workers in `here` */
+    int64_t iteration; /* iteration being collected */
     float *gradient;   /* owner: the sum */
 };
 
@@ -94,7 +93,7 @@ static int adam_stage(struct sync *sync, int bucket, int micro)
     return factors_stage(sync, bucket, &adam->factors, 0, micro);
 }
 
-/* All rows are here: the gradient, chunk by chunk to the server. */
+/* Rebuilds the gradient when all rows are here, and hands it to the server chunk by chunk. */
 static int adam_rebuild(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
@@ -185,7 +184,7 @@ const struct scheme scheme_adam = {
     .label = "Adam",
     .help = "send factors to each layer's server, receive full parameters (Project Adam)",
     .home = HOME_OWNER,
-    .factors = true, /* and auto is not offered it: the owner sends all that PS spreads */
+    .factors = true, /* not for --comm=auto: the owner sends all that PS spreads */
     .traffic = count_traffic,
     .memory = count_memory,
     .cost = estimate,

@@ -1,7 +1,7 @@
-/* Allreduce in two steps of messages: every chunk has a home among the workers that adds up the
- * gradients (reduce-scatter) and sends the sum to all (allgather); every worker then applies the
- * rule itself. The bytes are those of a ring; all peers talk at once, so two trips suffice whatever
- * the number of ranks, and the sum is the parameter server's to the last bit. */
+/* Allreduce in two steps of messages: every chunk's home, a worker, adds up the gradients
+ * (reduce-scatter) and sends the sum to all (allgather); every worker then applies the rule itself.
+ * The bytes are a ring's; but all peers talk at once, so two steps suffice for any number of ranks.
+ * The sum equals the parameter server's to the last bit. */
 #include "plan/cost.h"
 #include "sync/home.h"
 #include "sync/sync_internal.h"
@@ -18,7 +18,7 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
     out->compute_seconds = cost_update_seconds(cluster, bytes);
 }
 
-/* ---- steps; one bit has the same ---- */
+/* ---- steps, of one bit, too ---- */
 
 static int allreduce_open(struct sync *sync, int bucket)
 {

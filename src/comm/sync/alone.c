@@ -1,16 +1,15 @@
-/* Ranks without traffic of their own.
+/* Ranks without traffic of their own, of four kinds:
  *
- * Alone: the only worker, or any with --comm=none.
- * Gradients, history and parameters stay where the device works, the solver's rule is one more
- * thing that is run, and nobody waits for anything.
+ * Alone: the only worker, or any with --comm=none. Gradients, history and parameters stay in the
+ * device's memory, the rule runs as one more computation, and nothing waits.
  *
- * A team that is the only node: its leader has the sum in its device's memory, and applies the rule
- * beside the computation, unless clipping has to see all gradients first.
+ * A team that is the only node: its leader has the sum in device memory, and applies the rule
+ * beside the computation, unless clipping must see all gradients first.
  *
- * What decays: parameters without a gradient (struct group). Every worker applies the rule, or the
- * leader for its node, so that nothing travels.
+ * Decay: parameters without a gradient (struct group). Every worker, or the leader for its node,
+ * applies the rule, so that nothing travels.
  *
- * Ranks that another one leads: what they post, the leader brings back. */
+ * Led ranks: the leader brings the parameters for their posts. */
 #include "sync/factors.h"
 #include "sync/history.h"
 #include "sync/sync_internal.h"
@@ -28,14 +27,14 @@ static int alone_post(struct sync *sync, int bucket, int64_t iteration)
     return bucket_finish_one(sync, bucket, iteration);
 }
 
-/* The gradient is where it is needed. */
+/* Makes the computation wait for the gradient. */
 static int alone_rebuild(struct sync *sync, int bucket, int64_t iteration)
 {
     (void)iteration;
     return gradient_order(sync, bucket);
 }
 
-/* What was made of the team's sum so far is what the computation finds after gradient_order. */
+/* Updates with the team's sum; gradient_order makes the computation wait for the result. */
 static int team_settle(struct sync *sync, int bucket, int64_t iteration)
 {
     return error_status(history_update_bucket(sync, bucket, iteration, DEVICE_STORED) ||
@@ -57,14 +56,14 @@ static int team_post(struct sync *sync, int bucket, int64_t iteration)
 
 const struct scheme_steps steps_alone = {ALONE, .post = alone_post, .rebuild = alone_rebuild,
                                          .settle = history_settle, .local = true};
-/* No norm is given (rebuild): it is 0. */
+/* Without `rebuild` no norm is given, so that it counts as 0. */
 const struct scheme_steps steps_decay = {ALONE, .settle = history_settle, .local = true};
 const struct scheme_steps steps_decay_node = {ALONE, .post = alone_post, .settle = history_settle};
 const struct scheme_steps steps_alone_team = {ALONE, .post = team_post};
 const struct scheme_steps steps_alone_team_clipped = {
     ALONE, .post = team_post, .rebuild = alone_rebuild, .settle = team_settle};
 
-/* ---- ranks that another one leads ---- */
+/* ---- ranks that another rank leads ---- */
 
 static int led_open(struct sync *sync, int bucket)
 {

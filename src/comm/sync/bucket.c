@@ -1,5 +1,4 @@
-/* Buckets on the wire's thread: when their traffic starts, which message is whose, when an
- * iteration is done. */
+/* Buckets on the wire's thread: start of traffic, matching of messages, end of iterations. */
 #include "sync/sync_internal.h"
 
 #include "device/vector.h"
@@ -155,8 +154,8 @@ int bucket_send(struct sync *sync, int bucket, int64_t iteration, struct wire_me
     message.comm = MPI_COMM_NULL;
     message.context = sync;
     message.peer = plan_rank(sync->plan, message.peer, message_chunk(sync, &message));
-    /* under staleness nobody waits for the first layer before the others: what changes parameters
-     * most goes first (managed communication of Bosen, Wei et al., SoCC'15) */
+    /* under staleness no pass waits for the first layer before the others; so the largest changes
+     * of parameters go first (managed communication of Bosen, Wei et al., SoCC'15) */
     message.urgency = sync->options.staleness > 0 ? 0 : plan_urgency(sync->plan, bucket, iteration);
     return wire_send(sync->wire, &message);
 }

@@ -1,5 +1,5 @@
-/* What the compute thread has the wire thread do once: sums of a few values, questions to all
- * ranks, and the way of history and residuals to rank 0 and back. */
+/* Small collectives that the compute thread hands to the wire thread: sums of a few values,
+ * questions to all ranks, and moving history and residuals to rank 0 and back. */
 #include "sync/gradient.h"
 #include "sync/sync_internal.h"
 #include "util/alloc.h"
@@ -17,7 +17,7 @@ static void call_over(struct sync *sync, _Atomic int64_t *done)
     wire_wake(sync->wire);
 }
 
-/* As many places as a sum has values. */
+/* Makes room for the values of a sum. */
 static int open_sum(struct call_sum *sum, int count)
 {
     sum->count = count;
@@ -105,7 +105,7 @@ static int count_blocks(const struct sync *sync)
     return of_history(sync) ? sync->update.nhistory : 1;
 }
 
-/* How many floats of each block are kept of the chunk; 0: none. The same on all ranks. */
+/* Returns the floats of each block kept of the chunk, the same on all ranks; 0: none. */
 static size_t count_floats(struct sync *sync, int chunk, enum kept kept)
 {
     const struct chunk *c = chunk_of(sync, chunk);
@@ -121,15 +121,15 @@ static size_t count_kept(struct sync *sync, int chunk)
     return count_floats(sync, chunk, sync->calls.kept);
 }
 
-/* Whether all leaders have the same. */
+/* True if all leaders keep the same state of the chunk. */
 static bool is_everywhere(const struct sync *sync, int chunk)
 {
     return sync->calls.kept == KEPT_BASES ||
            (of_history(sync) && leading_steps(sync, chunk_of(sync, chunk)->bucket)->everywhere);
 }
 
-/* The world rank that rank 0 has it from: the leader's, or the chunk's home, which alone has it, or
- * one of rank 0's own node that has all. */
+/* Returns the world rank that sends the state to rank 0: the residuals' leader, the chunk's home
+ * (if it alone has the state), or a rank of rank 0's own node. */
 static int holder_of(const struct sync *sync, int chunk)
 {
     int leader = sync->calls.kept == KEPT_GRADIENTS ? sync->calls.leader
@@ -139,7 +139,7 @@ static int holder_of(const struct sync *sync, int chunk)
     return plan_rank(sync->plan, leader, chunk);
 }
 
-/* What this rank keeps of the chunk. */
+/* Sets *out to the state that this rank keeps of the chunk. */
 static int find_kept(struct sync *sync, int chunk, struct history_view *out)
 {
     const struct scheme_steps *steps = sync->buckets[chunk_of(sync, chunk)->bucket].steps;
@@ -160,7 +160,7 @@ static int block_came(void *context, const struct wire_message *message)
     return 0;
 }
 
-/* One block of a chunk, from its holder to rank 0. */
+/* Moves one block of a chunk from its holder to rank 0. */
 static int move_block(struct sync *sync, int chunk, float *block)
 {
     struct wire_message message = {.buffer = block,
@@ -177,8 +177,8 @@ static int move_block(struct sync *sync, int chunk, float *block)
     return wire_receive(sync->wire, &message);
 }
 
-/* Messages between two ranks on one tag never overtake, so a fixed order of chunks and blocks is
- * all the addressing that is needed. */
+/* Moves a chunk to rank 0. Messages between two ranks on one tag never overtake, so a fixed order
+ * of chunks and blocks is enough addressing. */
 static int gather_chunk(struct sync *sync, int chunk)
 {
     size_t begin = chunk_of(sync, chunk)->begin, count = count_kept(sync, chunk);
@@ -221,7 +221,7 @@ static int gather(struct sync *sync, float **arenas)
     if (sync->world_rank == 0 && !sync->calls.arenas &&
         OWN(&sync->owner, sync->calls.arenas, all, "history and residuals"))
         return -1;
-    /* history is whatever has residuals, but not the other way round */
+    /* schemes with residuals have history, too, but not the reverse */
     if (sync->world_rank == 0 && !of_history(sync))
         memset(sync->calls.arenas, 0, elems * sizeof(float));
     atomic_store(&sync->calls.gathered, 0);
@@ -243,8 +243,8 @@ int sync_gather_history(struct sync *sync, const float **history)
     return status;
 }
 
-/* Whether this rank is to have some of what is dealt out. A rank that has no such place, for lack
- * of memory, takes part all the same: others wait for it. */
+/* True if this rank is to keep part of the chunk's state. A rank that lacks memory for its part
+ * still joins the broadcasts, since other ranks wait for it. */
 static bool takes_chunk(const struct sync *sync, int chunk)
 {
     if (sync->calls.kept == KEPT_GRADIENTS && !sync->calls.divides &&
@@ -262,7 +262,7 @@ static void take_block(const struct sync *sync, const float *block, size_t count
         to[i] = sync->calls.divides ? to[i] + (float)(block[i] * sync->calls.part) : block[i];
 }
 
-/* Copies rank 0's of the chunk to the place where this rank keeps it, if it does. */
+/* Broadcasts the chunk's state of rank 0, and puts it in place on the ranks that keep it. */
 static int load_chunk(struct sync *sync, int chunk, const float *arenas, float *piece)
 {
     size_t begin = chunk_of(sync, chunk)->begin, count = count_kept(sync, chunk);
@@ -274,8 +274,9 @@ static int load_chunk(struct sync *sync, int chunk, const float *arenas, float *
     for (int b = 0; b < count_blocks(sync); b++) {
         if (sync->world_rank == 0)
             memcpy(piece, arenas + (size_t)b * sync->model.elems + begin, count * sizeof *piece);
-        MPI_CHECK(MPI_Bcast(piece, (int)count, MPI_FLOAT, 0,
-                            sync_drops(sync) ? sync->all : sync->control)); /* then all lead */
+        MPI_CHECK(
+            MPI_Bcast(piece, (int)count, MPI_FLOAT, 0,
+                      sync_drops(sync) ? sync->all : sync->control)); /* with drop all ranks lead */
         if (view.blocks)
             take_block(sync, piece, count, view.blocks + (size_t)b * view.stride);
     }
@@ -357,7 +358,7 @@ int sync_gather_residuals(struct sync *sync, int number, float **arena)
     return gather(sync, arena);
 }
 
-/* What of the arena nobody takes. A basis is nobody's loss. */
+/* Counts the arena's residuals that no scheme takes. A lost basis does not count. */
 static size_t count_left(struct sync *sync, const float *arena)
 {
     size_t left = 0;

@@ -1,4 +1,4 @@
-/* Norms, given, agreed and turned into a scale. */
+/* Norms: gives this rank's, sums them over the ranks, and turns them into a scale. */
 #include "sync/clip.h"
 
 #include "device/exact_sum.h"
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Whether this rank adds the chunk up and gives its norm. */
+/* True if this rank adds the chunk up and gives its norm. */
 static bool clip_is_home(const struct sync *sync, int chunk)
 {
     const struct scheme_steps *steps = sync->buckets[chunk_of(sync, chunk)->bucket].steps;
@@ -42,7 +42,7 @@ int clip_open(struct sync *sync)
     return 0;
 }
 
-/* What a gradient's sum is divided by for the norm, inverted. */
+/* Returns the factor that turns a gradient's sum into the mean gradient that the norm is of. */
 static float mean_of(const struct sync *sync)
 {
     int times = sync->options.exact_norms;
@@ -53,8 +53,8 @@ static float mean_of(const struct sync *sync)
 
 /* ---- wire thread ---- */
 
-/* The gradient of an iteration is not finite. Backward comes to the net's last groups first: there
- * it arose. */
+/* Notes an update that is left out, and its bucket: backward reaches the net's last groups first,
+ * so the last bucket that is not finite is the cause. */
 static int clip_skip(struct sync *sync, int64_t iteration)
 {
     struct clip *clip = &sync->clip;
@@ -102,7 +102,8 @@ static int clip_complete(void *context, const struct wire_message *message)
     else if (clip_skip(sync, atomic_load_explicit(&clip->done, memory_order_relaxed)))
         return -1;
     clip->local = clip->at_home;
-    clip->computed = sync_drops(sync); /* homes alone, which no compute thread is to hold up */
+    clip->computed =
+        sync_drops(sync); /* homes alone give norms; no compute thread may delay them */
     for (int b = 0; b < sync->plan->nbuckets; b++) {
         const struct scheme_steps *steps = sync->buckets[b].steps;
         if (steps && steps->cleared && steps->cleared(sync, b))
@@ -113,11 +114,11 @@ static int clip_complete(void *context, const struct wire_message *message)
     return 0;
 }
 
-/* All norms of this rank are there: the allreduce begins. */
+/* Starts the allreduce when all norms of this rank are there. */
 static int clip_advance(struct sync *sync)
 {
     struct clip *clip = &sync->clip;
-    /* each rank's own where each trains a net of its own */
+    /* with --comm=none each rank trains its own net */
     bool apart = sync->plan->options.comm.policy == COMM_NONE;
     int count = clip->sums;
     MPI_Request request;
@@ -129,7 +130,7 @@ static int clip_advance(struct sync *sync)
     return wire_track(sync->wire, request, (size_t)count * sizeof(double), clip_complete, sync);
 }
 
-/* The norms of a chunk, where the device works or on the host. */
+/* Computes the norms of a chunk, in device memory or on the host. */
 static int note_norms(struct sync *sync, int chunk, bool on_device, const float *gradient,
                       const float *values)
 {

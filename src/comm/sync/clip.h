@@ -1,10 +1,10 @@
-/* Gradient clipping as Caffe means it: one L2 norm over all parameters. Traffic does not wait for
- * it; updates do. Every chunk's sum of squares is known to exactly one rank; one small allreduce of
- * the vector (zeros elsewhere, so the sum is exact in any order) gives all leaders the same
- * numbers, which are then added in the order of chunks.
+/* Gradient clipping as in Caffe: one L2 norm over all parameters. Updates wait for the norm,
+ * traffic does not. Exactly one rank knows each chunk's sum of squares. A small allreduce of the
+ * vector (zeros elsewhere: exact in any order) gives all leaders equal numbers, added in the order
+ * of chunks.
  *
- * The same norm tells all leaders alike whether the gradient is finite: where it is not, the update
- * may be left out (sync_options.skips). */
+ * The norm also tells all leaders alike if the gradient is finite; if not, the update may be left
+ * out (sync_options.skips). */
 #ifndef POSEIDON_SYNC_CLIP_H
 #define POSEIDON_SYNC_CLIP_H
 
@@ -15,32 +15,32 @@
 struct sync;
 
 struct clip {
-    double *own, *all;    /* per chunk: sum of squares of the averaged gradient; then what LARS
-                             asks (lars.h), or all chunks' exact sum (sync_options.exact_norms).
-                             own: zeros where another rank gives it. Owned; NULL without either */
-    int sums;             /* how many of these */
-    int local;            /* chunks at home here whose norm is missing (wire thread) */
-    int at_home;          /* chunks whose norm their home, this rank, gives */
+    double *own,
+        *all;  /* per chunk: sum of squares of the averaged gradient; then LARS's sums (lars.h), or
+                  the exact sum of all chunks (sync_options.exact_norms). own: this rank's values,
+                  zeros elsewhere; all: sums over the ranks. Owned; NULL without norms */
+    int sums;  /* length of `own` and `all` */
+    int local; /* chunks at home here whose norm is missing (wire thread) */
+    int at_home;          /* chunks at home here whose home gives the norm */
     int64_t given;        /* iterations whose norms the compute thread has given (compute thread) */
     bool computed;        /* the compute thread's norms are in `own` (wire thread) */
     _Atomic int64_t done; /* iterations whose scale is known */
-    double norm;          /* of the last one */
-    float scale;          /* of its gradients: at most 1 */
-    bool skips;           /* its update is left out */
-    _Atomic int64_t skipped, in_a_row, last_skipped; /* updates, as in sync_skips */
+    double norm;          /* norm of the last known iteration */
+    float scale;          /* factor of the last known iteration's gradients, at most 1 */
+    bool skips;           /* the last known iteration's update is left out */
+    _Atomic int64_t skipped, in_a_row, last_skipped; /* counts of updates, as in sync_skips */
     _Atomic int skipped_bucket;
 };
 
-/* After the buckets are open. Not collective. */
+/* Opens clipping, after the buckets. Not collective. */
 int clip_open(struct sync *sync);
 
-/* Wire thread: the sum of a chunk at home here, and the values that it is to change, on the host.
- */
+/* Wire thread: takes the sum of a chunk at home here, and the values to change, on the host. */
 int clip_chunk_ready(struct sync *sync, int chunk, const float *sum, const float *values);
 
-/* Compute thread, once per iteration on every leader: gives the norms that workers give after
- * rebuilding gradients from factors, dealt over the workers by chunk. Does nothing when it did so
- * for that iteration already. */
+/* Gives the norms that workers compute after rebuilding gradients from factors, dealt over the
+ * workers by chunk. Compute thread, on every leader; a second call for an iteration does nothing.
+ */
 int clip_give(struct sync *sync, int64_t iteration);
 
 #endif

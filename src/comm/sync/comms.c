@@ -1,5 +1,5 @@
-/* A sync's communicators, and what all ranks do by them before the wire's thread starts: compare
- * plans, and give everybody rank 0's parameters. */
+/* A sync's communicators, and the steps of all ranks before the wire's thread starts: comparing
+ * plans, and sharing rank 0's parameters. */
 #include "sync/sync_internal.h"
 
 #include "util/agreement.h"
@@ -28,7 +28,7 @@ static void list_communicators(struct sync *sync, MPI_Comm *out[COMMUNICATORS])
     memcpy(out, all, sizeof all);
 }
 
-/* Whether this rank is the home of any chunk that trains. */
+/* True if this rank is the home of any chunk that trains. */
 static bool serves(const struct sync *sync)
 {
     for (int c = 0; c < sync->plan->nchunks; c++)
@@ -65,8 +65,8 @@ void sync_free_communicators(struct sync *sync)
 
 /* ---- rank 0's parameters ---- */
 
-/* Ranks of a node train from one arena, but for teams: one of them takes part, and the nodes'
- * arenas are in place before anybody reads them. */
+/* Shares rank 0's parameters. Ranks of a node (not a team) train from one arena: one of them takes
+ * part, and all wait until the node's arena is in place. */
 static int share_values(struct sync *sync)
 {
     const struct node *node = sync->options.node;

@@ -1,9 +1,8 @@
-/* Whether MPI reaches the memory of a device that has its own, so that messages need no copy on
- * the host.
+/* Finds out whether MPI reaches a device's own memory, so that messages need no copy on the host.
  *
- * Open MPI says so where it was built with CUDA; whether the network below it can is another
- * matter. So the workers send each other what lies there once, at start: short enough to go at
- * once, and long enough to go by appointment, which are different ways through every transport. */
+ * Open MPI says whether it was built with CUDA, but not whether its transport can. So at start the
+ * workers send each other trial messages from device memory: a short one (sent eagerly) and a long
+ * one (by rendezvous), since every transport treats these two differently. */
 #include "sync/sync_internal.h"
 
 #include <stdio.h>
@@ -18,14 +17,14 @@ enum { SHORT_ELEMS = 64, LONG_ELEMS = 1 << 18 };
 const char *const sync_direct_words[] = {
     [SYNC_DIRECT_AUTO] = "auto", [SYNC_DIRECT_ON] = "on", [SYNC_DIRECT_OFF] = "off", NULL};
 
-/* What worker `rank` sends; whole numbers that floats hold. */
+/* Returns number i that worker `rank` sends, a whole number that floats hold exactly. */
 static float sample(int rank, int i)
 {
     return (float)(rank * 7919 % 65536 + i);
 }
 
-/* Round the ring of workers, from the first half of that memory to the second; fails also where
- * something else arrives than was sent. */
+/* Sends from the first half of the memory to the second half of the next worker in a ring; fails
+ * also where the data arrives changed. */
 static int pass_on(struct sync *sync, float *memory, float *host, int elems)
 {
     const struct device *device = sync->model.device;
@@ -47,7 +46,7 @@ static int pass_on(struct sync *sync, float *memory, float *host, int elems)
     return 0;
 }
 
-/* The same status and message on all workers. */
+/* Sends the trial messages. The status and message are the same on all workers. */
 static int make_trial(struct sync *sync)
 {
     static const int lengths[] = {SHORT_ELEMS, LONG_ELEMS};
@@ -65,7 +64,7 @@ static int make_trial(struct sync *sync)
     if (!status && (device->i->write(device->context, memory, host, LONG_ELEMS) ||
                     (device->i->finish && device->i->finish(device->context))))
         status = -1;
-    status = error_agree(sync->sums, status); /* nobody waits for one that sends nothing */
+    status = error_agree(sync->sums, status); /* no worker may wait for a failed one */
     for (int i = 0; i < 2 && !status; i++)
         status = error_agree(sync->sums, pass_on(sync, memory, host, lengths[i]));
     device->i->free(device->context, memory);
@@ -73,7 +72,7 @@ static int make_trial(struct sync *sync)
     return status;
 }
 
-/* Why not, before anything was tried; NULL: nothing is known. */
+/* Returns the reason against direct messages that is known before a trial, or NULL. */
 static const char *find_obstacle(const struct sync *sync)
 {
     if (!sync->model.device->i->own_memory)

@@ -1,4 +1,4 @@
-/* Rows of factors, and the gradient out of them. */
+/* Rows of factors, and gradients rebuilt from these rows. */
 #include "sync/factors.h"
 
 #include "sync/gradient_internal.h"
@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* As many ones as a slot has rows. */
+/* Opens the column of ones, as long as a slot has rows. */
 static int open_ones(struct sync *sync, struct factors *out)
 {
     const struct device *device = out->device;
@@ -82,8 +82,8 @@ void factors_decode(const struct factors *factors, float *rows, size_t elems)
         bf16_expand(factors_message(factors, rows), elems, rows);
 }
 
-/* Zeroed. `elems` of them the device computes with at a time, 0: with none; shared, if not NULL, is
- * host memory for them. straight: they may be in the device's memory alone. */
+/* Opens the zeroed rows. elems: floats that the device computes with at a time; 0: none. shared:
+ * host memory for the rows, or NULL. straight: rows may be in device memory alone. */
 static int open_rows(struct sync *sync, size_t elems, float *shared, bool straight,
                      struct factors *out)
 {
@@ -97,7 +97,7 @@ static int open_rows(struct sync *sync, size_t elems, float *shared, bool straig
     if (!out->rows)
         return -1;
     if (out->straight || elems == 0 || gradient_on_host(sync))
-        return 0; /* the device, if it computes with them, reaches each slot */
+        return 0; /* the device, if it computes with the rows, reaches each slot */
     out->slot = gradient_alloc_on(sync, sync->model.device, elems, what);
     return out->slot ? 0 : -1;
 }
@@ -118,13 +118,13 @@ int factors_open(struct sync *sync, int bucket, bool on_host, struct factors *ou
     shared = sync->gather->rows ? sync->gather->rows(sync, bucket) : NULL;
     if (!floats && OWN(&sync->owner, out->halves, all_elems(out), "sufficient factors"))
         return -1;
-    /* the own rows of a round are copied among the others, and rounded, by the host */
+    /* the host copies a round's own rows among the others, and rounds rows to halves */
     return error_status(open_rows(sync, on_host ? 0 : out->round_each * (size_t)out->workers,
                                   shared, !on_host && out->rounds == 1 && floats, out) ||
                         open_ones(sync, out));
 }
 
-/* `count` rows of `width` floats of device memory into rows at `to`. */
+/* Copies `count` rows of `width` floats of device memory to rows at `to`. */
 static int stage_rows(struct sync *sync, int bucket, const struct factors *factors, float *to,
                       const float *from, size_t width, size_t count)
 {
@@ -141,7 +141,8 @@ static int stage_rows(struct sync *sync, int bucket, const struct factors *facto
                            DEVICE_IN_TURN, g->buckets[bucket].down);
 }
 
-/* Ranks of a node put their rows one behind the other, as further micro-batches of the leader. */
+/* Returns the parts of the node's earlier ranks. Ranks of a node put their rows one behind the
+ * other, as further micro-batches of the leader. */
 static size_t parts_before(const struct sync *sync)
 {
     size_t parts = 0;
@@ -179,7 +180,7 @@ int factors_store(struct sync *sync, int bucket, const struct factors *factors, 
                          : 0;
 }
 
-/* Where the device finds the slot's rows. */
+/* Returns the slot's rows in the device's memory. */
 static const float *device_rows_of(const struct factors *factors, int slot)
 {
     return factors->slot ? factors->slot : factors_rows(factors, 0, slot);
@@ -194,8 +195,7 @@ int factors_product(struct sync *sync, int bucket, const struct factors *factors
     const float *from = device_rows_of(factors, slot) + (size_t)first * factors->round_each;
 
     if (device->i->blank && first <= factors->mine && factors->mine < last)
-        rows -=
-            factors->round_rows; /* the time of the layer's backward has this rank's own in it */
+        rows -= factors->round_rows; /* own product is timed with backward */
     if (rows > 0 &&
         device->i->gemm(device->context, true, false, b->m, b->n, rows, 1.0f, from + b->n, width,
                         from, width, add ? 1.0f : 0.0f, gradient, b->n))
@@ -203,8 +203,8 @@ int factors_product(struct sync *sync, int bucket, const struct factors *factors
     return 0;
 }
 
-/* A bias that does not learn has the gradient 0 of other schemes and of Caffe, whatever its
- * factors: norms count it. A weight that does not learn is never sent as factors. */
+/* True if the bias learns. If not, its gradient is 0, as in other schemes and Caffe, whatever its
+ * factors: norms count it. A weight that does not learn never travels as factors. */
 static bool bias_learns(const struct sync *sync, const struct bucket *b)
 {
     const struct group *group = &sync->plan->groups[b->first_group];

@@ -1,4 +1,4 @@
-/* Every worker leads itself: there is nobody to add up with. */
+/* Gathering where every worker leads itself, and nothing is added up. */
 #include "sync/gather.h"
 
 #include "sync/gradient.h"

@@ -1,16 +1,16 @@
-/* Adding up within a node, in shared memory. A rank that has posted a bucket says so in the
- * bucket's cell of the window; once all have, the ranks' wire threads add a slice each into the
- * first rank's gradient, and the last slice lets the leader start the bucket's traffic. What that
- * brings lands in the parameters that all train from; the leader says so in the cell, and the
- * others' waits end. Slices are added along the fixed tree over the node's ranks, so the sum has
- * the same bits whoever comes first.
+/* Adds up within a node, in shared memory. A rank that posts a bucket counts itself in the bucket's
+ * cell of the window. Once all have, each rank's wire thread adds a slice into the first rank's
+ * gradient, and the last slice lets the leader start the bucket's traffic. The new parameters
+ * arrive in the array that all ranks train from; the leader counts them in the cell, which ends the
+ * other ranks' waits. Slices are added along the fixed tree over the node's ranks, so the sum has
+ * the same bits in any order of arrival.
  *
- * Where the node has several leaders, its ranks are dealt over them to add up their chunks, each
- * leader among its own; a leader waits for nobody else's sums. Parameters are in place when all
- * leaders have said so.
+ * A node's ranks are dealt over its leaders, if it has several: each rank adds for its leader's
+ * chunks, and no leader waits for another leader's sums. Parameters are in place when all leaders
+ * have counted theirs.
  *
- * Of sufficient factors nothing is added: every rank puts its rows where the leader sends them
- * from, as if they were further micro-batches of the leader's. */
+ * Sufficient factors are not added: every rank puts its rows where the leader sends them from, as
+ * if they were further micro-batches of the leader. */
 #include "sync/gather.h"
 
 #include "device/tree_sum.h"
@@ -20,37 +20,36 @@
 #include <assert.h>
 #include <string.h>
 
-/* What is shared of a bucket; counts since the start. Nobody posts an iteration before the last one
- * is done, so that they cannot be mistaken. */
+/* A bucket's counts since the start, shared by the node. No rank posts an iteration before the last
+ * one is done, so counts of two iterations do not mix. */
 struct cell {
-    _Atomic int64_t arrived; /* gradients posted, of all ranks */
-    _Atomic int64_t done;    /* iterations of each leader whose new parameters are in place */
-    _Atomic int64_t added[]; /* slices, per rank that leads */
+    _Atomic int64_t arrived; /* gradients posted by all ranks */
+    _Atomic int64_t done; /* sum over the leaders of iterations whose new parameters are in place */
+    _Atomic int64_t added[]; /* slices added, per leader */
 };
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters between processes must not need a lock");
 
-/* Where a bucket is, as this rank sees it. */
+/* State of a bucket, as this rank sees it. */
 enum node_step {
-    NODE_POSTED, /* not all have posted it */
-    NODE_ADDED,  /* what this rank adds of it is added */
-    NODE_BROUGHT /* what this rank leads of it is in place, or that is nothing; not so the rest */
+    NODE_POSTED, /* some rank has not posted the bucket */
+    NODE_ADDED,  /* this rank has added its slices */
+    NODE_BROUGHT /* this rank's own chunks, if any, are in place; other leaders' are not */
 };
 
 struct node_gather {
-    char *cells; /* where the window begins: one per bucket */
+    char *cells; /* begin of the window: one cell per bucket */
     size_t cell_bytes;
-    int nleaders; /* of the node: its first ranks */
+    int nleaders; /* number of leaders, the node's first ranks */
     struct node_bucket {
-        size_t rows;    /* where its factors begin in the window, in floats */
-        int leaders;    /* who have chunks of it */
-        int64_t posted; /* iterations, by this rank */
+        size_t rows;    /* begin of its factors in the window, in floats */
+        int leaders;    /* number of leaders that have chunks of the bucket */
+        int64_t posted; /* iterations that this rank has posted */
         enum node_step step;
     } * buckets;
-    int *open; /* buckets that this rank posted and looks after: none that it leads and that
-                  travel. Room for each twice: what is over at once comes back while node_poll goes
-                  through them */
+    int *open; /* posted buckets that node_poll looks after, but not those led here that travel.
+                  Room for each twice: a bucket may come back during node_poll */
     int nopen;
-    const float **slices; /* per rank of the node: room for where its part of a sum is */
+    const float **slices; /* scratch of add_slice: per rank of the node, its part of a sum */
 };
 
 static size_t line_up(size_t bytes)
@@ -70,7 +69,7 @@ static struct cell *cell_of(const struct node_gather *state, int bucket)
     return (struct cell *)(state->cells + (size_t)bucket * state->cell_bytes);
 }
 
-/* Which of the node's leaders moves the chunk: plan_rank, by its number in the node. */
+/* Returns the number, within the node, of the leader that moves the chunk (plan_rank). */
 static int leader_in_node(const struct sync *sync, int chunk)
 {
     const struct node_gather *state = sync->gathering;
@@ -78,7 +77,7 @@ static int leader_in_node(const struct sync *sync, int chunk)
     return chunk_of(sync, chunk)->rail % state->nleaders;
 }
 
-/* For which leader this rank adds, and which slice. */
+/* Returns the leader that this rank adds for; own_slice gives the slice. */
 static int helped_leader(const struct sync *sync)
 {
     const struct node_gather *state = sync->gathering;
@@ -93,7 +92,7 @@ static int own_slice(const struct sync *sync)
     return sync->options.node->rank / state->nleaders;
 }
 
-/* How many ranks add for that leader: a small gradient is not worth the way to the others. */
+/* Returns the number of ranks that add for the leader: a small gradient is not worth sharing. */
 static int adders(const struct sync *sync, int bucket, int leader)
 {
     enum { WORTH_SLICING = 16384 }; /* floats */
@@ -200,7 +199,7 @@ static int node_post(struct sync *sync, int bucket)
     return 0;
 }
 
-/* This rank's slice of so many of `elems` elements of the arenas: whole cache lines. */
+/* Adds this rank's slice, of `slices`, of `elems` elements of the arenas: whole cache lines. */
 static void add_slice(struct sync *sync, size_t begin, size_t elems, int slices)
 {
     enum { LINE = 16 }; /* floats */
@@ -215,7 +214,7 @@ static void add_slice(struct sync *sync, size_t begin, size_t elems, int slices)
     tree_sum_slices(state->slices, node->nranks, to - from, node_grads(node, 0) + begin + from);
 }
 
-/* Of every chunk of the leader for which this rank adds; neighbours together. */
+/* Adds this rank's slice of every chunk of its leader; neighbours together. */
 static void add_slices(struct sync *sync, int bucket, int slices)
 {
     const struct bucket *b = bucket_of(sync, bucket);
@@ -232,7 +231,7 @@ static void add_slices(struct sync *sync, int bucket, int slices)
     trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_SUM, b->layer, start);
 }
 
-/* All posted: adds what is this rank's to add. */
+/* Adds this rank's part if all ranks have posted the bucket. */
 static bool try_add(struct sync *sync, int bucket)
 {
     struct node_gather *state = sync->gathering;
@@ -251,7 +250,8 @@ static bool try_add(struct sync *sync, int bucket)
     return true;
 }
 
-/* A leader: the sum is there, and travels. Everybody: the result of all leaders is there. */
+/* On a leader: finishes when the sum is complete, which then travels. On other ranks: when the
+ * parameters of all leaders are in place. */
 static int try_finish(struct sync *sync, int bucket, bool *finished)
 {
     struct node_gather *state = sync->gathering;

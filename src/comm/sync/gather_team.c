@@ -1,47 +1,47 @@
-/* Adding up within a node whose ranks compute on devices that reach each other: a device_team_i
- * (device/device.h). The leader's device gets the sum, which goes on as if it were that of a rank
- * alone; from there the new parameters come to the others.
+/* Adds up within a node whose ranks compute on devices that reach each other, by device_team_i
+ * (device/device.h). The leader's device gets the sum, which travels as if the leader were alone;
+ * then the leader's device gives the new parameters to the others.
  *
- * All ranks must ask for the same operations in the same order. Sums are asked for as backward
- * makes the gradients, but parameters when the network brings them, which the leader alone sees. So
- * the leader gives the order, one operation after another, in a ring in shared memory, and all
- * follow it, itself included. Nobody waits in doing so: the wire thread asks for an operation
- * when its turn has come, and the device does it when all have asked.
+ * All ranks must ask for the same operations in the same order. But sums are asked for as backward
+ * makes gradients, and parameters as the network brings them, which only the leader sees. So the
+ * leader writes the order into a ring in shared memory, and every rank follows it, the leader, too.
+ * No rank waits for this: the wire thread asks for an operation at its turn, and the device runs
+ * the operation when all ranks have asked.
  *
- * Why nobody waits for ever. Take the first operation that is not over. What it waits for is a rank
- * that has not asked for it, though it has for all before. Parameters are asked for as soon as they
- * are ordered. A sum is when the rank's own backward has come there, which needs parameters of the
- * iteration before; the leader, who needed them too, ordered these before it posted any gradient of
- * this iteration. So they were asked for, and are over, and that backward depends on its rank
- * alone. What a server updates waits among the operations, too; but what a sum is behind is of the
- * iteration before, or of its own, which no rank's backward needs. A rank that fails never gets
- * there: then all abort what is under way, since the compute threads may wait for it on the device.
+ * Why no rank waits for ever. Take the first operation that is not over: some rank R has asked for
+ * all operations before it, but not for this one. Every rank asks for parameters as soon as they
+ * are ordered, so it is a sum, and R's backward has not come to it. That backward needs parameters
+ * of the last iteration. The leader needed them, too, and ordered them before it posted any
+ * gradient of this iteration; so R has asked for them, they are over, and R's backward depends on R
+ * alone. A server's updates take turns among the operations, but those before a sum belong to the
+ * last iteration, or to its own, whose parameters no rank's backward needs. If R has failed, all
+ * ranks abort the operations under way, since compute threads may wait for them on the device.
  *
  * The ring is large enough. The leader orders a sum of iteration t + 1 after its forward pass read
- * the loss, hence after all sums of iteration t were over, so that others are behind by no more
- * than the parameters of t and both operations of t + 1: three for each bucket. */
+ * the loss, so after all sums of iteration t were over. Other ranks are behind by at most the
+ * parameters of t and both operations of t + 1: three for each bucket. */
 #include "sync/gather.h"
 
 #include "sync/gradient.h"
 #include "sync/sync_internal.h"
 
-enum { OPERATIONS = 4 }; /* of each bucket, that the ring holds */
+enum { OPERATIONS = 4 }; /* operations of each bucket in the ring */
 
-/* One bucket here. */
+/* State of one bucket on this rank. */
 struct team_bucket {
-    struct device_ticket *passed; /* the computation of its gradient */
-    bool posted;                  /* its sum was not asked for */
-    int missing; /* how often it was posted and its parameters were not asked for: a second time at
-                    the leader, before its own wire thread has come to what it published */
+    struct device_ticket *passed; /* end of the computation of its gradient */
+    bool posted;                  /* true from post until this rank asks for the bucket's sum */
+    int missing; /* posts whose parameters are not asked for: up to two on the leader, until its own
+                    wire thread asks */
 };
 
 struct team_gather {
-    _Atomic uint64_t *order; /* in the window: number << 32 | bucket << 1 | whether parameters;
-                                numbers from 1 */
+    _Atomic uint64_t *order; /* ring: number (from 1) << 32 | bucket << 1 | parameters */
     uint64_t places;
-    uint64_t ordered, followed; /* operations: by the leader; by this rank */
+    uint64_t ordered,
+        followed; /* operations that the leader has ordered, and that this rank has asked for */
     struct team_bucket *buckets;
-    int missing; /* of all buckets */
+    int missing; /* sum of `missing` over all buckets */
 };
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "an entry that processes share must not need a lock");
 
@@ -139,7 +139,7 @@ static int ask_for_sum(struct sync *sync, int bucket)
     return error_status(gradient_depart(sync, bucket, DEVICE_STORED) || bucket_await(sync, bucket));
 }
 
-/* The others' next pass is told to wait for them on the device: nobody does here. */
+/* Asks for the parameters. The other ranks' next pass waits for them on the device. */
 static int ask_for_parameters(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
@@ -158,7 +158,7 @@ static int ask_for_parameters(struct sync *sync, int bucket)
     return 0;
 }
 
-/* The next operation, if it was ordered and its turn has come: 1, else 0; -1 with a message. */
+/* Asks for the next operation if its turn has come: returns 1; else 0; -1 with a message. */
 static int follow(struct sync *sync)
 {
     struct team_gather *team = sync->gathering;
@@ -189,7 +189,7 @@ static int team_poll(struct sync *sync)
     return followed < 0 ? -1 : worked;
 }
 
-/* A device's clock runs, which costs no core. */
+/* Returns the pace: urgent while the device works, which costs no core. */
 static enum wire_pace team_pace(const struct sync *sync)
 {
     const struct team_gather *team = sync->gathering;

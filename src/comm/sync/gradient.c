@@ -1,5 +1,4 @@
-/* Gradients on their way out, parameters on their way back, between a device's memory, the host's
- * and messages. */
+/* Gradients and parameters on their way between device memory, host memory and messages. */
 #include "sync/gradient_internal.h"
 
 #include "device/vector.h"
@@ -31,7 +30,7 @@ static bool has_slots(const struct sync *sync, int bucket)
     return sync->worker && sync->buckets[bucket].depth > 1;
 }
 
-/* Sums that the bucket's gradient of this worker is. */
+/* Returns the number of sums that make this worker's gradient of the bucket. */
 static int count_branches(const struct sync *sync, int bucket)
 {
     bool travels = sync->worker && sync->leads && bucket_of(sync, bucket)->scheme;
@@ -108,9 +107,8 @@ int gradient_tree_sum(struct sync *sync, struct tree_sum *out)
 
 /* ---- forms ---- */
 
-/* Whether messages to and from the chunk's home leave and reach the device's memory without the
- * host's. Messages to and from this rank's own chunks are none; along a tree ranks add on the
- * host, as those of low rank are made there. */
+/* True if messages to and from the chunk's home use device memory without the host's. Own chunks
+ * have no messages; sums along a tree and low-rank factors are made on the host. */
 bool gradient_goes_straight(const struct sync *sync, int chunk)
 {
     int bucket = chunk_of(sync, chunk)->bucket;
@@ -120,14 +118,14 @@ bool gradient_goes_straight(const struct sync *sync, int chunk)
            !is_home(sync, chunk);
 }
 
-/* The host has no use for the gradient itself. */
+/* True if the host does not use the gradient itself. */
 static bool gradient_stays(const struct sync *sync, int chunk)
 {
     return gradient_goes_straight(sync, chunk) ||
            (sync->gradient->own_memory && encode_wanted(sync, chunk));
 }
 
-/* What comes back are parameters, and they arrive in the device's memory. */
+/* True if the answers are parameters that arrive in device memory. */
 static bool values_straight(const struct sync *sync, int chunk)
 {
     const struct scheme *scheme = bucket_of(sync, chunk_of(sync, chunk)->bucket)->scheme;
@@ -135,7 +133,7 @@ static bool values_straight(const struct sync *sync, int chunk)
     return gradient_goes_straight(sync, chunk) && !scheme->codec_back;
 }
 
-/* The new ones are in the device's memory already, once the bucket's messages are over. */
+/* True if the new parameters are in device memory when the bucket's messages are over. */
 static bool values_there(const struct sync *sync, int chunk)
 {
     return values_straight(sync, chunk) ||
@@ -151,8 +149,8 @@ static float *slot_of(const struct sync *sync, float *slots, int bucket, int64_t
     return slots + slot * bucket_of(sync, bucket)->elems;
 }
 
-/* Copies chunks from number `begin` to `end` of the bucket, which begins there in both arenas, but
- * for some; neighbours together. */
+/* Copies chunks [begin, end) of the bucket, without those left out; neighbours together. host and
+ * memory: the bucket's begin in both arenas. */
 static int copy_others(struct sync *sync, int bucket, int begin, int end,
                        bool (*left_out)(const struct sync *sync, int chunk), float *host,
                        float *memory, enum device_direction direction, enum device_turn turn,
@@ -175,7 +173,8 @@ static int copy_others(struct sync *sync, int bucket, int begin, int end,
     return 0;
 }
 
-/* The pieces of a bucket that begins there in both arenas, in the order in which they are sent. */
+/* Fetches the pieces of a bucket in the order of sending. host and memory: the bucket's begin in
+ * both arenas. */
 static int fetch_pieces(struct sync *sync, int bucket, float *host, float *memory,
                         enum device_turn turn)
 {
@@ -188,7 +187,7 @@ static int fetch_pieces(struct sync *sync, int bucket, float *host, float *memor
         bucket_piece(sync, bucket, piece, &begin, &end);
         begin += first;
         end += first;
-        inside = begin < n ? (end < n ? end : n) : n; /* what is behind goes around */
+        inside = begin < n ? (end < n ? end : n) : n; /* numbers from n on wrap around */
         if ((begin < n && copy_others(sync, bucket, begin, inside, gradient_stays, host, memory,
                                       DEVICE_FETCH, turn, copies->pieces[piece])) ||
             (end > n &&
@@ -210,7 +209,7 @@ static float *branches_of(const struct sync *sync, int chunk)
            before * (size_t)count_branches(sync, c->bucket);
 }
 
-/* Puts the chunk's sums one behind the other, as its message has them. */
+/* Joins the sums of each chunk, one behind the other, as its message needs them. */
 static void join_branches(const struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
@@ -245,7 +244,7 @@ int gradient_depart(struct sync *sync, int bucket, enum device_turn turn)
     } else if (!g->own_memory) {
         return 0;
     }
-    /* perhaps nothing is fetched */
+    /* marks the end of the computation, even if nothing is fetched */
     if (g->direct &&
         g->copies->copy(g->context, turn == DEVICE_STORED ? DEVICE_FETCH : DEVICE_WITHIN, &none,
                         turn, ticket))
@@ -319,7 +318,7 @@ const float *gradient_newest(struct sync *sync, int chunk)
                : NULL;
 }
 
-/* Chunk by chunk, as they come. */
+/* True if parameters are stored chunk by chunk, as they arrive. */
 static bool stores_chunks(const struct sync *sync, int bucket)
 {
     const struct sync_bucket *state = &sync->buckets[bucket];
@@ -391,8 +390,8 @@ int64_t gradient_take(struct sync *sync, int bucket)
     struct device_rows rows = {
         .memory = sync->model.device_values + b->begin, .width = b->elems, .rows = 1};
 
-    assert(state->posted > 0); /* else there is no fetch of a post before this one */
-    /* the next gradient is written where this one is read */
+    assert(state->posted > 0); /* a first post has no earlier fetch */
+    /* the next gradient overwrites the memory that this fetch reads */
     if (g->copies->order(g->context, copies->fetches[(state->posted - 1) % state->depth]))
         return -1;
     if (newest <= state->applied)
@@ -406,8 +405,8 @@ int64_t gradient_take(struct sync *sync, int bucket)
 
 /* ---- buckets ---- */
 
-/* In how many pieces the bucket's gradient comes to the host, each with a ticket: what is sent of
- * the first ones leaves while the others are copied. */
+/* Returns the number of pieces in which the bucket's gradient reaches the host, each with a ticket:
+ * messages of the first pieces leave while the others are copied. */
 static int count_pieces(const struct sync *sync, int bucket)
 {
     enum { MOST = 8 };

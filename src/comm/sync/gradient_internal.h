@@ -1,4 +1,4 @@
-/* What the files behind gradient.h share. */
+/* Shared by the files behind gradient.h. */
 #ifndef POSEIDON_SYNC_GRADIENT_INTERNAL_H
 #define POSEIDON_SYNC_GRADIENT_INTERNAL_H
 
@@ -6,50 +6,50 @@
 #include "sync/history.h"
 #include "sync/sync_internal.h"
 
-/* One bucket's copies under way, and its slots. */
+/* Copies under way of one bucket, and its slots. */
 struct bucket_copies {
     struct device_ticket *down;    /* gradients or factors on their way to the host */
-    struct device_ticket **pieces; /* of several, in place of `down`: each on its way */
+    struct device_ticket **pieces; /* one ticket for each of several pieces, in place of `down` */
     struct device_ticket *up;      /* parameters or factors on their way to the device */
-    float *branches; /* where a gradient is several sums: the chunks' messages; else NULL */
-    /* With staleness, per slot: */
-    struct device_ticket **fetches; /* its gradient on the way */
-    float *gradients, *values;      /* depth x elems */
+    float *branches; /* messages of the chunks where a gradient is several sums; else NULL */
+    struct device_ticket *
+        *fetches;              /* with staleness: per slot, its gradient on the way to the host */
+    float *gradients, *values; /* with staleness: depth x elems */
 };
 
 struct gradient {
-    const struct device_copies_i *copies; /* of the device; NULL on dedicated servers */
+    const struct device_copies_i *copies; /* copies of the device; NULL on dedicated servers */
     void *context;
     bool own_memory; /* the host does not address the device's memory */
-    bool direct;     /* MPI reaches that memory: gradients in the form that travels go straight */
+    bool direct;     /* MPI reaches device memory: gradients that need no other form go straight */
     char way[512];
     struct bucket_copies *buckets;
-    /* Gradients that travel encoded, chunk behind chunk; those that do not take no room. A place is
-     * free again when its bucket's messages are over: staleness excludes codecs. */
+    /* Encoded gradients, chunk behind chunk; other chunks take no room. A place is free again when
+     * its bucket's messages are over: staleness excludes codecs. */
     size_t *begin;           /* nchunks + 1: floats before the chunk's gradient */
     size_t *message;         /* nchunks + 1: floats before the chunk's message */
-    struct history residual; /* what rounding has yet to send; where the device encodes, there */
-    float *messages;         /* on the host */
-    float *device_messages;  /* in the device's memory; NULL where the host encodes */
-    int *serving, nserving;  /* chunks whose update is under way in the device's memory, in order;
-                                room for each twice, as the end of one may begin the next */
-    struct device_ticket **served; /* per chunk: of that update; NULL: none is made there */
+    struct history residual; /* rounding still to be sent, kept where it is encoded */
+    float *messages;         /* messages on the host */
+    float *device_messages;  /* messages in device memory; NULL where the host encodes */
+    int *serving, nserving; /* chunks being updated in device memory, in order; room for each twice,
+                               as one update's end may begin the next */
+    struct device_ticket **
+        served; /* per chunk: ticket of its update; NULL: this rank updates none in device memory */
 };
 
-/* Whether messages to and from the chunk's home leave and reach the device's memory without the
- * host's. */
+/* True if messages to and from the chunk's home use device memory without the host's. */
 bool gradient_goes_straight(const struct sync *sync, int chunk);
 
 /* ---- gradients that travel encoded (encode.c) ---- */
 
-/* Whether this rank sends that chunk's gradient encoded. */
+/* True if this rank sends the chunk's gradient encoded. */
 bool encode_wanted(const struct sync *sync, int chunk);
 int encode_open(struct sync *sync);
-/* The bucket's gradients that travel encoded become messages, where the device encodes; those that
- * do not go straight are fetched. */
+/* Encodes the bucket's gradients on a device that encodes, and fetches messages that do not go
+ * straight. */
 int encode_on_device(struct sync *sync, int bucket, enum device_turn turn,
                      struct device_ticket *ticket);
-/* The message of the chunk's gradient: encoded now where the host does it. */
+/* Returns the message of the chunk's gradient; encodes it now where the host encodes. */
 void *encode_message(struct sync *sync, int chunk);
 
 /* ---- a server's updates in the device's memory (serve.c) ---- */

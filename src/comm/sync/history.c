@@ -1,4 +1,4 @@
-/* Memory of the history, and the rule piece by piece. */
+/* Memory of the history, and the solver's rule piece by piece. */
 #include "sync/history.h"
 
 #include "sync/gradient.h"
@@ -24,7 +24,7 @@ int history_open(struct sync *sync, const char *name, size_t elems, bool on_devi
                : 0;
 }
 
-/* Whether the host reads and writes it in place. */
+/* True if the host reads and writes the history in place. */
 static bool history_in_place(const struct sync *sync, const struct history *history)
 {
     return !history->on_device || gradient_on_host(sync);
@@ -87,7 +87,8 @@ bool piece_next(const struct sync *sync, struct piece *p)
     }
 }
 
-/* The rule on elements [begin, begin + elems) of the arenas, where all pointers begin. */
+/* One application of the rule to elements [begin, begin + elems) of the arenas; the pointers are to
+ * element `begin`. */
 struct update {
     int bucket;
     int64_t iteration;

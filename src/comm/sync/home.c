@@ -23,9 +23,9 @@ static struct home *home_of(const struct sync *sync, int chunk)
     return sync->buckets[chunk_of(sync, chunk)->bucket].scheme_state;
 }
 
-/* ---- this rank has what came back ---- */
+/* ---- answers of homes, on workers ---- */
 
-/* The chunk as it travels, if it does encoded, becomes floats. */
+/* Decodes a chunk that travels encoded into floats. */
 static void decode(struct sync *sync, int chunk, const void *encoded, float *out)
 {
     const struct codec *codec = plan_codec(sync->plan, chunk);
@@ -37,7 +37,7 @@ static void decode(struct sync *sync, int chunk, const void *encoded, float *out
     codec->add(encoded, c->rows, c->elems / c->rows, out);
 }
 
-/* A worker that applies the rule itself: to the sum that came last. */
+/* Applies the rule to the latest sum, on a worker that updates by itself. */
 static int apply_sum(struct sync *sync, struct home_part *part)
 {
     const struct chunk *c = chunk_of(sync, part->chunk);
@@ -53,7 +53,7 @@ static int apply_sum(struct sync *sync, struct home_part *part)
     return bucket_finish_one(sync, c->bucket, iteration);
 }
 
-/* The sum is here; its update waits for the norm of all gradients, unless that came before. */
+/* Takes a sum; its update waits for the norm of all gradients if that is not known yet. */
 static int take_sum(struct sync *sync, struct home_part *part)
 {
     assert(!part->held);
@@ -62,7 +62,7 @@ static int take_sum(struct sync *sync, struct home_part *part)
     return part->held ? 0 : apply_sum(sync, part);
 }
 
-/* The parameters after that iteration: of the worker's own, or, with drop, of a later one. */
+/* Takes the parameters after that iteration: the worker's iteration, or, with drop, a later one. */
 static int values_came(struct sync *sync, struct home_part *part, int64_t iteration)
 {
     int bucket = chunk_of(sync, part->chunk)->bucket;
@@ -94,11 +94,11 @@ static int back_came(void *context, const struct wire_message *message)
     return take_sum(sync, part);
 }
 
-/* ---- at home: from the sum to what goes back ---- */
+/* ---- at home: from the sum to the answer ---- */
 
 static int try_publish(struct sync *sync, struct home_part *part);
 
-/* The sends of that copy of the values, which is the only one where there are none of its own. */
+/* Returns the count of sends of that copy of the values (or of the sum, which has only one). */
 static int *sends_of(const struct sync *sync, const struct home_part *part, const float *values)
 {
     const struct home_sum *sum = part->sum;
@@ -130,8 +130,8 @@ static int answer(struct sync *sync, struct home_part *part, const void *what, i
                              back_sent);
 }
 
-/* To all workers that wait for it, beginning with the rank after this one: no receiver gets all at
- * once. */
+/* Sends the answer to all workers that wait for it, the rank after this one first, so that no
+ * receiver gets all answers at once. */
 static int send_back(struct sync *sync, struct home_part *part, const void *what, int64_t iteration)
 {
     const struct plan *plan = sync->plan;
@@ -148,7 +148,7 @@ static int send_back(struct sync *sync, struct home_part *part, const void *what
     return 0;
 }
 
-/* The worker on this rank has the values without a message. */
+/* Gives the values to the worker on this rank, without a message. */
 static int answer_own(struct sync *sync, struct home_part *part, int64_t iteration)
 {
     const struct home_sum *sum = part->sum;
@@ -159,8 +159,7 @@ static int answer_own(struct sync *sync, struct home_part *part, int64_t iterati
     return values_came(sync, part, iteration);
 }
 
-/* Adds a worker's gradient to the sum of its iteration; returns whether it is complete, without
- * those that are not to be waited for. */
+/* Adds a worker's gradient to its iteration's sum; true: complete, but for the `drop` latest. */
 static bool add_worker(struct sync *sync, struct home_part *part, int worker)
 {
     struct home_sum *sum = part->sum;
@@ -182,7 +181,7 @@ static bool add_worker(struct sync *sync, struct home_part *part, int worker)
     return true;
 }
 
-/* On to the next iteration; adds what came ahead of its time. */
+/* Begins the next iteration; adds the gradients that came early. */
 static void begin_iteration(struct sync *sync, struct home_part *part)
 {
     struct home_sum *sum = part->sum;
@@ -208,7 +207,7 @@ static void end_iteration(struct sync *sync, struct home_sum *sum)
     sum->iteration++;
 }
 
-/* Home has updated the parameters: they go to the workers, this rank's own included. */
+/* Sends the parameters that home has updated to the workers, this rank's own included. */
 static int publish_values(struct sync *sync, struct home_part *part)
 {
     struct home_sum *sum = part->sum;
@@ -226,10 +225,10 @@ static int publish_values(struct sync *sync, struct home_part *part)
     if (!drop && *sends_of(sync, part, sum->values) > 0)
         return 0;
     sync_count_served(sync);
-    return sum->sum ? home_summed(sync, part->chunk, sum->sum) : 0; /* all ran ahead */
+    return sum->sum ? home_summed(sync, part->chunk, sum->sum) : 0; /* all workers ran ahead */
 }
 
-/* The rule, on the host. */
+/* Applies the rule on the host. */
 static int update_on_host(struct sync *sync, struct home_part *part)
 {
     struct home_sum *sum = part->sum;
@@ -239,8 +238,8 @@ static int update_on_host(struct sync *sync, struct home_part *part)
                                 &part->history, DEVICE_IN_TURN);
 }
 
-/* What it reads does not change meanwhile: no sum of the next iteration is looked at before this
- * one's update is over, so no norm of it is known either. */
+/* A helper's inputs do not change meanwhile: the next iteration's sum is not used before this
+ * update is over, so its norm is not known either. */
 int home_help(void *context, uint64_t chunk)
 {
     return update_on_host(context, home_part_of(context, (int)chunk));
@@ -248,7 +247,7 @@ int home_help(void *context, uint64_t chunk)
 
 static int update_values(struct sync *sync, struct home_part *part)
 {
-    enum { FEWEST = 16384 }; /* 64 kB: below, waking a helper is not worth it */
+    enum { FEWEST = 16384 }; /* 64 kB: smaller updates are not worth waking a helper */
     struct home_sum *sum = part->sum;
     const struct chunk *c = chunk_of(sync, part->chunk);
     int64_t start = trace_begin(sync->options.trace);
@@ -269,8 +268,8 @@ static int update_values(struct sync *sync, struct home_part *part)
     return publish_values(sync, part);
 }
 
-/* The sum goes back as it is, or encoded; this rank takes what the others will read. It is copied
- * out of the workers' buffers, which the next gradients may fill before it is sent. */
+/* Sends the sum back, as floats or encoded, and takes here what other workers read. Copies the sum
+ * out of the workers' buffers, which the next gradients may fill before the sends end. */
 static int publish_sum(struct sync *sync, struct home_part *part)
 {
     struct home_sum *sum = part->sum;
@@ -294,8 +293,8 @@ static int publish_sum(struct sync *sync, struct home_part *part)
     return take_sum(sync, part);
 }
 
-/* Values and sums may not change under a send that is not known to be over: whether there is a copy
- * without one. It becomes the one to be updated. */
+/* Finds a copy of the values that no send may still read, and makes it the copy to be updated;
+ * false: there is none. Values and sums may not change during a send. */
 static bool find_values(struct sync *sync, struct home_part *part)
 {
     struct home_sum *sum = part->sum;
@@ -362,8 +361,8 @@ int home_cleared(struct sync *sync, int bucket)
 
 /* ---- gradients come home ---- */
 
-/* A gradient of an iteration that is closed: while its update is under way, its worker waits for
- * that. */
+/* Drops a gradient of a closed iteration. If the update is under way, the worker waits for the
+ * update; else it gets the newest values at once. */
 static int drop_gradient(struct sync *sync, struct home_part *part, int worker)
 {
     struct home_sum *sum = part->sum;
@@ -376,7 +375,7 @@ static int drop_gradient(struct sync *sync, struct home_part *part, int worker)
                                 : answer(sync, part, sum->values, sum->iteration - 1, worker);
 }
 
-/* A worker's gradient of that iteration is here; own: this rank's. */
+/* Takes a worker's gradient of that iteration; own: this rank's gradient, else NULL. */
 static int home_arrive(struct sync *sync, struct home_part *part, int worker, int64_t iteration,
                        void *own)
 {
@@ -410,7 +409,7 @@ static int accept_gradient(struct sync *sync, const struct arrival *arrival,
 {
     const struct home_part *part = home_part_of(sync, arrival->chunk);
     const struct home_sum *sum = part ? part->sum : NULL;
-    /* how late it can be: what tags tell apart */
+    /* largest lateness that tags can tell */
     int64_t late = sync_drops(sync) ? sync->tag_period - 1 : 0;
     int64_t iteration = sum ? tag_iteration(sync, arrival, sum->iteration - late) : 0;
     int64_t end = sum && sum->arrived ? sum->iteration + sum->depth : 0;
@@ -490,7 +489,7 @@ int home_post(struct sync *sync, int bucket, int64_t iteration)
     struct home *home = sync->buckets[bucket].scheme_state;
     int waits = 0;
 
-    /* a chunk of its own, or a gradient there and an answer back */
+    /* 1 for a chunk at home here, or 2: a gradient there and an answer back */
     for (int i = 0; i < home->nparts; i++)
         waits += home->parts[i].leads ? home->parts[i].sum ? 1 : 2 : 0;
     bucket_expect(sync, bucket, iteration, waits);

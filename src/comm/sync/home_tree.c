@@ -1,4 +1,4 @@
-/* Sums up a tree, answers down the same one. */
+/* Sends sums up a tree, and answers down the same tree. */
 #include "sync/home_tree.h"
 
 #include "device/vector.h"
@@ -11,17 +11,17 @@
 
 struct home_tree {
     int chunk;
-    int64_t iteration; /* being added up */
+    int64_t iteration; /* iteration being added up */
     int parent;        /* -1: this rank is the chunk's home */
-    float *own;        /* this rank's gradient, with the first `added` children's; NULL: none yet */
+    float *own; /* this rank's gradient plus the first `added` children's sums; NULL: not here */
     int added;
     int sends; /* answers on their way to children */
     int nchildren;
     struct child {
         int rank;
-        bool here;  /* its sum of the iteration */
-        float *sum; /* where that arrives */
-    } children[];   /* in the order in which they are added */
+        bool here;  /* the child's sum of the iteration is here */
+        float *sum; /* place of the child's sum */
+    } children[];   /* in the order of adding */
 };
 
 struct home_tree *home_tree_open(struct sync *sync, int chunk)
@@ -64,8 +64,7 @@ static struct child *find_child(struct home_tree *tree, int rank)
 
 /* ---- up ---- */
 
-/* The sum of this rank's part of the tree is complete: it leaves, and children may send the next.
- */
+/* Sends up the complete sum of this rank's part of the tree; children may then send the next. */
 static int hand_up(struct sync *sync, struct home_tree *tree)
 {
     float *sum = tree->own;
@@ -81,8 +80,8 @@ static int hand_up(struct sync *sync, struct home_tree *tree)
                              bucket_message_over);
 }
 
-/* Adds what can be added: a child's sum is that of ranks beside those that are in `own` already, so
- * the order is fixed. */
+/* Adds the children's sums that are here, always in the same order: a child's sum covers the ranks
+ * after those that `own` covers. */
 static int advance(struct sync *sync, struct home_tree *tree)
 {
     size_t elems = chunk_of(sync, tree->chunk)->elems;
@@ -136,7 +135,7 @@ static int answer_sent(void *context, const struct wire_message *message)
     return advance(sync, tree);
 }
 
-/* The last child has the most ranks behind it. */
+/* Sends to the last child first, which has the most ranks below it. */
 int home_tree_answer(struct sync *sync, struct home_tree *tree, const void *what, int64_t iteration)
 {
     assert(tree->sends == 0);

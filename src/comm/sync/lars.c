@@ -1,4 +1,4 @@
-/* Norms of parameters and their gradients, and the rates that they make. */
+/* Norms of parameters and their gradients, and the rates computed from them. */
 #include "sync/lars.h"
 
 #include "sync/gradient.h"
@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* The first piece of a chunk is the one after group -1. */
+/* Returns the state before a chunk's first piece, for piece_next. */
 static struct piece before_chunk(const struct sync *sync, int chunk)
 {
     const struct chunk *c = chunk_of(sync, chunk);
@@ -68,7 +68,7 @@ static float rate_of(const struct sync *sync, double gradient, double value)
     return (float)((double)sync->options.lars * w / (g + (double)sync->options.decay * w));
 }
 
-/* A parameter's pieces lie in chunks that follow each other, in its order. */
+/* Relies on the order of pieces: a parameter's pieces are in successive chunks. */
 void lars_settle(struct sync *sync, const double *sums)
 {
     double gradient = 0, value = 0;

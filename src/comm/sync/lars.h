@@ -1,9 +1,9 @@
 /* Layer-wise adaptive rates (You, Gitman, Ginsburg, "Large batch training of convolutional
- * networks", 2017), as Intel's and NVIDIA's Caffe have them: the lr_mult of a parameter, where it
- * is above 0, gives way to ratio |w| / (|g| + decay |w|), or 1 where a norm is 0; g is the gradient
- * averaged over workers and passes and clipped, before decay.
+ * networks", 2017), as in Intel's and NVIDIA's Caffe: ratio |w| / (|g| + decay |w|), or 1 where a
+ * norm is 0, replaces a parameter's lr_mult, where that is above 0. g is the gradient averaged over
+ * workers and passes and clipped, before decay.
  *
- * The norms come with those of clipping (clip.h), by pieces: what a chunk has of a parameter. */
+ * The norms come with clipping's norms (clip.h), by pieces: a chunk's part of a parameter. */
 #ifndef POSEIDON_SYNC_LARS_H
 #define POSEIDON_SYNC_LARS_H
 
@@ -12,26 +12,26 @@
 struct sync;
 
 struct lars {
-    int *first;   /* per chunk and behind the last: the number of its first piece. NULL: off */
-    int *param;   /* per group: the number of its first parameter */
-    float *rates; /* per parameter: what stands for lr_mult, of the last iteration known */
+    int *first;   /* per chunk, and one more: number of its first piece. NULL: off */
+    int *param;   /* per group: number of its first parameter */
+    float *rates; /* per parameter: replacement of lr_mult in the latest iteration known */
 };
 
-/* Not collective. */
+/* Opens LARS; does nothing where it is off. Not collective. */
 int lars_open(struct sync *sync);
 
-/* How many doubles ranks agree on: 0 without LARS. */
+/* Returns the number of doubles that ranks sum up: 0 without LARS. */
 int lars_count(const struct sync *sync);
 
-/* Puts the sums of squares of a chunk's pieces at their places of `out`. gradient (the sum over
- * workers) and values: of the chunk, in the device's memory or the host's. */
+/* Puts the sums of squares of a chunk's pieces at their places in `out`. gradient (the sum over
+ * workers) and values: the chunk's, in device memory or the host's. */
 int lars_note(struct sync *sync, int chunk, bool on_device, const float *gradient,
               const float *values, double *out);
 
-/* Wire thread: all pieces are known, and the clipping scale: makes the rates. */
+/* Computes the rates when all pieces and the clipping scale are known. Wire thread. */
 void lars_settle(struct sync *sync, const double *sums);
 
-/* What multiplies the policy's rate for that parameter of the group. */
+/* Returns the factor of the policy's rate for that parameter of the group. */
 float lars_rate(const struct sync *sync, int group, int param);
 
 #endif

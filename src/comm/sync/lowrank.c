@@ -1,17 +1,17 @@
 /* Low rank for every layer: PowerSGD (Vogels, Karimireddy and Jaggi, NeurIPS 2019). The gradient of
- * a matrix, m x n, is exchanged as the product of two thin ones. A leader adds to its gradient what
- * it could not send before, M' = M + residual. P = M' Q with the last iteration's Q is summed over
- * the leaders and made orthonormal; Q = M'^T P is summed, and everybody's update is P Q^T. The
- * residual is what the own Q leaves of the own M': over all leaders that adds up to what the update
- * lacks, and it does not grow by what leaders differ in. Other parameters of the layer travel with
- * P, exact.
+ * a matrix, m x n, travels as the product of two thin matrices. A leader adds to its gradient the
+ * residual, the part that it could not send before: M' = M + residual. P = M' Q, with the last
+ * iteration's Q, is summed over the leaders and made orthonormal; Q = M'^T P is summed, and every
+ * rank's update is P Q^T. The new residual is M' minus P times the leader's own Q^T: the sum over
+ * all leaders is the part that the update lacks, and it does not grow with the differences between
+ * leaders. Other parameters of the layer travel with P, exact.
  *
- * Two turns an iteration, each a sum over the leaders: pieces go to their homes among the workers
- * and come back as sums. The compute thread multiplies between them (advance, ahead), on the host,
- * and nobody waits for others' layers. Turns are numbered on through all iterations, 2 i and 2 i +
- * 1, and tags bear that number. A leader gives to a turn after it has had all sums of the one
- * before, so every home had added that up: a home needs one place for each leader. Iterations
- * before options.lowrank_warmup have one turn, in which the gradient travels as it is.
+ * An iteration has two turns, each a sum over the leaders: pieces go to their homes among the
+ * workers and come back as sums. The compute thread multiplies between turns (advance, ahead), on
+ * the host, and no layer waits for another. Turns are numbered through all iterations, 2 i and 2 i
+ * + 1, and tags carry the number. A leader starts a turn only after it has all sums of the turn
+ * before, which every home has then added up: so a home needs one place for each leader. Iterations
+ * before options.lowrank_warmup have one turn, in which the gradient travels exact.
  *
  * All leaders multiply the same sums, so Q and the update have the same bits everywhere. */
 #include "plan/cost.h"
@@ -31,8 +31,8 @@ enum { USUAL_RANK = 4 };
 
 /* ---- the plan ---- */
 
-/* The residual; both factors, their sums, and P orthonormal; at home a place for each gradient of
- * the iterations that travel exact. */
+/* Returns the bytes of the residual, both factors, their sums, and P orthonormal; on homes also of
+ * a place for each gradient of the exact iterations. */
 static uint64_t count_memory(const struct plan *plan, int bucket, int leader)
 {
     const struct bucket *b = &plan->buckets[bucket];
@@ -47,7 +47,7 @@ static uint64_t count_memory(const struct plan *plan, int bucket, int leader)
     return elems * sizeof(float);
 }
 
-/* Products read and write little but the matrix itself: so often it is copied (two words each). */
+/* Cost of the products, in copies of the matrix (two words each). */
 #define MATRIX_PASSES 4.0
 
 static void estimate(const struct cost_cluster *cluster, const struct plan *plan, int bucket,
@@ -66,10 +66,10 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
 
 /* One chunk's sums. */
 struct piece_sum {
-    int64_t *next;        /* per worker, the turn that its next message is of */
+    int64_t *next;        /* per worker: turn of its next message */
     float **from;         /* at home: per worker a place; NULL: another rank is home */
-    struct tree_sum tree; /* at home: of the running turn */
-    int came;             /* at home, of the running turn */
+    struct tree_sum tree; /* at home: sum of the running turn */
+    int came;             /* at home: parts of the running turn that are here */
 };
 
 struct lowrank {
@@ -77,15 +77,15 @@ struct lowrank {
     const struct device *device;
     struct low_rank low;
     int rank;
-    float *residual;        /* m x n; the bucket's sum in exact iterations */
-    float *factor[2];       /* P and the tail, Q: the own ones, on their way home */
-    float *sum[2];          /* the same summed; the second stays for the next iteration */
+    float *residual;        /* m x n; in exact iterations the bucket's sum */
+    float *factor[2];       /* this leader's own P and tail, and Q, on their way home */
+    float *sum[2];          /* sums of P and tail, and of Q, which the next iteration needs */
     float *basis;           /* P orthonormal */
     struct piece_sum *sums; /* per chunk */
-    int64_t turn;           /* the last one that this rank has sent (wire) */
-    int summed_here;        /* chunks whose sum of it is here (wire) */
-    int64_t computed;       /* turns that this rank has multiplied for (compute) */
-    _Atomic int64_t ready;  /* turns for which it may */
+    int64_t turn;           /* latest turn that this rank has sent (wire thread) */
+    int summed_here;        /* chunks whose sum of `turn` is here (wire thread) */
+    int64_t computed;       /* turns that this rank has multiplied for (compute thread) */
+    _Atomic int64_t ready;  /* turns that this rank may multiply for */
 };
 
 static bool is_exact(const struct sync *sync, int64_t iteration)
@@ -98,8 +98,7 @@ static int64_t turn_after(const struct sync *sync, int64_t turn)
     return turn + (turn % 2 || !is_exact(sync, turn / 2) ? 1 : 2);
 }
 
-/* How many of the bucket's chunks travel in a turn, and where each one's elements are in what the
- * leader gives and gets. */
+/* Returns the number of the bucket's chunks that travel in a turn. */
 static int count_moved(const struct sync *sync, int bucket, int64_t turn)
 {
     return is_exact(sync, turn / 2) ? bucket_of(sync, bucket)->nchunks
@@ -143,7 +142,8 @@ static int open_sum(struct sync *sync, int chunk, const struct lowrank *lr, stru
     static const char what[] = "a chunk's sum";
     size_t workers = (size_t)sync->plan->nworkers;
     int moved = bucket_of(sync, chunk_of(sync, chunk)->bucket)->moved;
-    size_t most = (lr->low.elems[0] + lr->low.elems[1]) / (size_t)moved + 1; /* of either turn */
+    size_t most =
+        (lr->low.elems[0] + lr->low.elems[1]) / (size_t)moved + 1; /* elements of either turn */
 
     if (is_exact(sync, sync->options.iteration) && chunk_of(sync, chunk)->elems > most)
         most = chunk_of(sync, chunk)->elems;
@@ -226,15 +226,14 @@ static int send_piece(struct sync *sync, int chunk, bool back, int64_t turn, int
                                              .user = (uint64_t)turn});
 }
 
-/* The compute thread may multiply for that turn. */
+/* Lets the compute thread multiply for that turn. */
 static void make_ready(struct sync *sync, struct lowrank *lr, int64_t turn)
 {
     atomic_store_explicit(&lr->ready, turn + 1, memory_order_release);
     wake_compute(sync);
 }
 
-/* A chunk's sum of the running turn is here; the last one of an iteration's first turn is what the
- * second needs. */
+/* Counts a chunk's sum; the last of an iteration's first turn lets the second turn begin. */
 static void note_sum(struct sync *sync, int bucket)
 {
     struct lowrank *lr = sync->buckets[bucket].scheme_state;
@@ -246,8 +245,7 @@ static void note_sum(struct sync *sync, int bucket)
         make_ready(sync, lr, lr->turn + 1);
 }
 
-/* One leader's part of the turn is at its home: with the last one all get the sum, beginning with
- * the rank after this one. */
+/* Adds a leader's part at home; after the last, sends the sum to all, the next rank first. */
 static int add_part(struct sync *sync, int chunk, int64_t turn, int worker)
 {
     struct piece_sum *sum = piece_sum_of(sync, chunk);
@@ -309,7 +307,7 @@ static int lowrank_accept(struct sync *sync, const struct arrival *arrival,
     return 0;
 }
 
-/* This leader's part of the next turn goes to the homes. */
+/* Sends this leader's part of the next turn to the homes. */
 static int start_turn(void *context, int64_t bucket)
 {
     struct sync *sync = context;
@@ -329,8 +327,8 @@ static int start_turn(void *context, int64_t bucket)
     return 0;
 }
 
-/* What was loaded may be of another scheme, or of a run that was lossy earlier: it belongs to whole
- * gradients, and the first of them takes it along. */
+/* Adds loaded residuals to the first gradient. They may come from another scheme, or from an
+ * earlier lossy run, and belong to whole gradients. */
 static void pay_debts(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
@@ -340,7 +338,8 @@ static void pay_debts(struct sync *sync, int bucket)
     memset(lr->residual, 0, b->elems * sizeof(float));
 }
 
-/* Of each piece a home sends its sum to all others; from elsewhere it goes there and comes back. */
+/* Posts the gradient. A home waits for its sends of each piece's sum to all others; other leaders
+ * wait for their send and the answer. */
 static int lowrank_post(struct sync *sync, int bucket, int64_t iteration)
 {
     struct lowrank *lr = sync->buckets[bucket].scheme_state;
@@ -360,8 +359,8 @@ static int lowrank_post(struct sync *sync, int bucket, int64_t iteration)
 
 /* ---- compute thread ---- */
 
-/* Orthonormal columns of a factor. One that the others span becomes a draw, so that a layer whose
- * gradient was 0 finds out again; the first Q is all such. */
+/* Makes a factor's columns orthonormal. A column that the others span becomes a random draw, so
+ * that a layer whose gradient was 0 can recover; the first Q has only such columns. */
 static void make_basis(struct sync *sync, int bucket, int64_t turn, float *x, int64_t rows)
 {
     struct rng rng = rng_make(sync->options.seed, RNG_LOW_RANK,
@@ -370,7 +369,7 @@ static void make_basis(struct sync *sync, int bucket, int64_t turn, float *x, in
     basis_make(x, rows, bucket_of(sync, bucket)->rank, &rng);
 }
 
-/* P = M' Q; the tail behind it. */
+/* Computes P = M' Q, and puts the tail behind it. */
 static int multiply_right(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
@@ -386,7 +385,7 @@ static int multiply_right(struct sync *sync, int bucket)
                                n, lr->sum[1], lr->rank, 0, lr->factor[0], lr->rank);
 }
 
-/* Q = M'^T P. */
+/* Computes Q = M'^T P. */
 static int multiply_left(struct sync *sync, int bucket)
 {
     struct lowrank *lr = sync->buckets[bucket].scheme_state;
@@ -398,7 +397,7 @@ static int multiply_left(struct sync *sync, int bucket)
                                lr->basis, lr->rank, 0, lr->factor[1], lr->rank);
 }
 
-/* What the next turn needs is here: multiplies, and the turn begins. */
+/* Multiplies if the next turn's input is here, and starts that turn. */
 static int lowrank_advance(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
@@ -416,7 +415,7 @@ static int lowrank_advance(struct sync *sync, int bucket)
     return 0;
 }
 
-/* Other layers' products go on meanwhile: others wait for them. */
+/* Goes on with other layers' products meanwhile, since other ranks wait for them. */
 static int lowrank_ahead(struct sync *sync, int bucket, int64_t iteration)
 {
     const _Atomic int64_t *done = &sync->buckets[bucket].done;
@@ -431,8 +430,8 @@ static int lowrank_ahead(struct sync *sync, int bucket, int64_t iteration)
     return 0;
 }
 
-/* The sum that all leaders agree on, and what it leaves of the own gradient. Where it is not finite
- * nothing is kept: it would be in all later ones. */
+/* Computes the update of all leaders, and the residual. If the update is not finite, clears Q and
+ * the residual, which would spoil all later updates. */
 static int rebuild_product(struct sync *sync, int bucket, float *out)
 {
     const struct bucket *b = bucket_of(sync, bucket);
@@ -473,8 +472,7 @@ static int lowrank_rebuild(struct sync *sync, int bucket, int64_t iteration)
                                       b->elems);
 }
 
-/* An update that is left out leaves nothing to send: its gradient is in the residual by now, with
- * all from before. */
+/* Updates; or clears the residual, which has the gradient of the update that is left out. */
 static int lowrank_settle(struct sync *sync, int bucket, int64_t iteration)
 {
     struct lowrank *lr = sync->buckets[bucket].scheme_state;

@@ -11,7 +11,7 @@
 
 enum { LINE = 64 }; /* bytes of a cache line */
 
-/* Bytes that the nodes of this rank's machine want in all. Collective over the machine. */
+/* Sums the bytes that all nodes of this rank's machine want. Collective over the machine. */
 static int sum_over_machine(const struct node *node, size_t mine, uint64_t *out)
 {
     uint64_t bytes = mine;
@@ -19,9 +19,8 @@ static int sum_over_machine(const struct node *node, size_t mine, uint64_t *out)
     return MPI_STATUS(MPI_Allreduce(&bytes, out, 1, MPI_UINT64_T, MPI_SUM, node->machine));
 }
 
-/* MPI keeps windows in this folder on Linux; were it full, some of its ranks would wait for the
- * others for ever, so it is looked at before. Something is left for the smaller windows that follow
- * the first, and for MPI itself. */
+/* Fails if the folder of MPI's windows on Linux lacks room: in a full folder some ranks would wait
+ * for the others for ever. Leaves some room for the smaller windows that follow, and for MPI. */
 static int check_space(uint64_t bytes, const char *what)
 {
     enum { SPARE = 1 << 20 };
@@ -49,7 +48,7 @@ static int allocate(const struct node *node, size_t bytes, struct node_window *o
     MPI_CHECK(
         MPI_Win_allocate_shared(mine, 1, MPI_INFO_NULL, node->comm, (void *)&base, &out->window));
     MPI_CHECK(MPI_Win_shared_query(out->window, 0, &size, &unit, (void *)&base));
-    /* mapped at whole pages everywhere: all ranks skip as much */
+    /* mapped at whole pages everywhere: all ranks skip the same bytes */
     out->memory = base + (LINE - (uintptr_t)base % LINE) % LINE;
     return 0;
 }
@@ -75,7 +74,7 @@ void node_window_close(struct node_window *window)
     window->memory = NULL;
 }
 
-/* The ranks of a machine, and of a node; those that are alone have no node. */
+/* Makes the communicator of the machine's ranks, and of the node's if the node has several. */
 static int split(MPI_Comm world, const struct topology *topology, const struct node_map *map,
                  struct node *node)
 {
@@ -123,7 +122,7 @@ int node_create(MPI_Comm world, const struct topology *topology, const struct no
     if (node->nranks > 1 && !node->team) {
         node->values = node->arenas.memory;
         node->grads = node->values + elems;
-        /* each its own, so that it lies in memory near its cores; padding stays zero */
+        /* each rank clears its own, so that its pages are near its cores; padding stays zero */
         memset(node_grads(node, node->rank), 0, elems * sizeof(float));
         if (node->rank == 0)
             memset(node->values, 0, elems * sizeof(float));

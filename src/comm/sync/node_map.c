@@ -1,4 +1,4 @@
-/* Who is together. */
+/* Deals workers to nodes. */
 #include "sync/node_map.h"
 
 #include "util/alloc.h"
@@ -7,10 +7,10 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Scratch per machine. */
+/* Scratch of one machine. */
 struct machine {
-    int last;    /* its node that has room, or -1 */
-    int members; /* of that node */
+    int last;    /* node of the machine that has room, or -1 */
+    int members; /* members of node `last` */
     int leaders;
 };
 

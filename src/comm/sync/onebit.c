@@ -1,5 +1,5 @@
-/* One bit a gradient, with error feedback (Seide et al., Interspeech 2014): reduced like allreduce,
- * weights and their sums in one bit and two values a row, biases as floats. */
+/* One bit a gradient, with error feedback (Seide et al., Interspeech 2014): reduced like allreduce.
+ * Weights and their sums travel as one bit each and two values a row, biases as floats. */
 #include "device/codec.h"
 #include "plan/cost.h"
 #include "sync/home.h"
@@ -8,9 +8,9 @@
 
 /* ---- the plan ---- */
 
-/* Quantising reads gradient and residual and writes the residual, unless a device does it in
- * memory of its own; the result is read back once by each rank: passes over the bucket beside the
- * sum itself, each about one copy (two words). */
+/* Passes over the bucket besides the sum, each about one copy (two words). Quantising reads
+ * gradient and residual and writes the residual, unless a device does it in memory of its own; each
+ * rank reads the result back once. */
 #define QUANTISE_PASSES  1.5
 #define READ_BACK_PASSES 0.5
 

@@ -23,7 +23,7 @@ int compute_wait(struct sync *sync, const _Atomic int64_t *counter, int64_t targ
     return status;
 }
 
-/* ---- the wire thread is told ---- */
+/* ---- telling the wire thread ---- */
 
 static int start_bucket(void *context, int64_t bucket)
 {
@@ -36,7 +36,7 @@ static int publish_bucket(void *context, int64_t bucket)
 {
     struct sync *sync = context;
 
-    (void)sync->gather->publish(sync, (int)bucket); /* what settles has one leader */
+    (void)sync->gather->publish(sync, (int)bucket); /* a bucket with `settle` has one leader */
     return 0;
 }
 
@@ -49,7 +49,7 @@ static void tell(struct sync *sync, int bucket)
 
 /* ---- posting ---- */
 
-/* Another group has its gradient: whether it was the last one of the bucket in this pass. */
+/* Counts a group whose gradient is final; true if it is the last of the bucket in this pass. */
 static bool completes(struct sync *sync, int bucket)
 {
     struct sync_bucket *state = &sync->buckets[bucket];
@@ -75,7 +75,7 @@ int sync_post(struct sync *sync, int group, bool last)
 
     if (!state->steps || !completes(sync, bucket))
         return 0;
-    /* others may have the last iteration's norm already while it is still on its way to us */
+    /* other ranks may have the last iteration's norm while it is still on its way here */
     if (sync_clips(sync) && sync->leads && !sync_drops(sync) &&
         compute_wait(sync, &sync->clip.done, state->posted, bucket))
         return -1;
@@ -87,7 +87,7 @@ int sync_post(struct sync *sync, int group, bool last)
                    start);
     }
     state->micro++;
-    if (!last) /* the next micro-batch overwrites what is being staged: it waits for that */
+    if (!last) /* the next micro-batch overwrites the data being staged, so it waits */
         return state->steps->stage ? gradient_order_staged(sync, bucket) : 0;
     if (sync->gather->mark && sync->gather->mark(sync, bucket))
         return -1;
@@ -105,7 +105,7 @@ int sync_post(struct sync *sync, int group, bool last)
 
 /* ---- waiting ---- */
 
-/* What is left to compute when a bucket's messages are over. */
+/* Computes the rest when a bucket's messages are over. */
 static int settle(struct sync *sync, int bucket, int64_t iteration)
 {
     const struct scheme_steps *steps = sync->buckets[bucket].steps;
@@ -125,7 +125,7 @@ static int settle(struct sync *sync, int bucket, int64_t iteration)
     return 0;
 }
 
-/* Until at most `lag` iterations are missing. */
+/* Waits until at most `lag` iterations are missing. */
 static int wait_for(struct sync *sync, int bucket, int lag)
 {
     const struct bucket *b = bucket_of(sync, bucket);
@@ -194,13 +194,13 @@ bool sync_is_local(const struct sync *sync, int group)
     return !steps || steps->local;
 }
 
-/* Whether the wire has to do with the bucket. */
+/* True if the wire has work for the bucket. */
 static bool travels(const struct sync *sync, int bucket)
 {
     return sync->buckets[bucket].steps && !sync->buckets[bucket].steps->local;
 }
 
-/* As the wire thread knows it. */
+/* Tells the wire thread of an iteration that is left out. */
 static int note_left_out(void *context, int64_t iteration)
 {
     struct sync *sync = context;
@@ -234,7 +234,8 @@ int sync_leave_out(struct sync *sync, int64_t iteration)
         return -1;
     for (int b = 0; b < sync->plan->nbuckets; b++) {
         struct sync_bucket *state = &sync->buckets[b];
-        if (state->steps && state->steps->local && settle(sync, b, iteration)) /* it decays */
+        if (state->steps && state->steps->local &&
+            settle(sync, b, iteration)) /* a bucket that decays */
             return -1;
         state->posted = state->signalled = state->applied = iteration + 1;
     }
@@ -243,7 +244,7 @@ int sync_leave_out(struct sync *sync, int64_t iteration)
     return 1;
 }
 
-/* A dedicated server gives no norms of its own, but says so to clipping once per iteration. */
+/* Waits as a server does, which tells clipping once per iteration, without norms of its own. */
 static int wait_as_server(struct sync *sync, int64_t iteration)
 {
     if (clip_give(sync, iteration))

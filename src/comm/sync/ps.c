@@ -1,5 +1,5 @@
 /* The sharded parameter server: gradients go to the chunk's server, which adds them up, applies the
- * solver's rule, and sends the new parameters back. A worker's own chunks never touch the network:
+ * solver's rule, and sends the new parameters back. A worker's own chunks never use the network:
  * server and worker share the arena. */
 #include "plan/cost.h"
 #include "sync/home.h"
@@ -8,7 +8,7 @@
 
 /* ---- the plan ---- */
 
-/* A server adds up and updates its part of the bucket. */
+/* Estimates the cost of a server, which adds up and updates its part of the bucket. */
 static void estimate(const struct cost_cluster *cluster, const struct plan *plan, int bucket,
                      struct cost *out)
 {

@@ -1,4 +1,4 @@
-/* All schemes. */
+/* The registry of schemes. */
 #include "sync/sync.h"
 
 extern const struct scheme scheme_ps, scheme_sfb, scheme_allreduce, scheme_adam, scheme_onebit,

@@ -1,4 +1,4 @@
-/* A server's updates in the device's memory, beside the computation. */
+/* A server's updates in device memory, beside the computation. */
 #include "sync/gradient_internal.h"
 
 #include "sync/history.h"
@@ -29,8 +29,8 @@ float *gradient_served_values(const struct sync *sync, int chunk)
     return (straight ? sync->model.device_values : sync->values) + chunk_of(sync, chunk)->begin;
 }
 
-/* The gradient's own place takes the sum: it has left for the host, and the next one comes after
- * the next forward pass, which waits for this. */
+/* Puts the sum in the gradient's own place: the gradient has left for the host, and the next
+ * gradient comes after the next forward pass, which waits for this update. */
 int gradient_serve(struct sync *sync, int chunk, int64_t iteration, const float *sum,
                    struct history *history)
 {

@@ -26,8 +26,8 @@ static struct traffic count_traffic(const struct plan *plan, int bucket, int lea
                                         (uint64_t)plan->buckets[bucket].slices};
 }
 
-/* Everybody's factors of two rounds: those of the next may come while these are used. Of several
- * rounds also the own ones of all. */
+/* Returns the bytes of all workers' factors of two rounds, since the next round's may come during
+ * this one; with several rounds an iteration also of this rank's own of all rounds. */
 static uint64_t count_memory(const struct plan *plan, int bucket, int leader)
 {
     const struct bucket *b = &plan->buckets[bucket];
@@ -48,51 +48,50 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
     int rounds = plan->buckets[bucket].rounds;
 
     out->sum_seconds = cost_decode_seconds(cluster, plan, bucket);
-    out->compute_seconds = cost_stage_seconds(cluster, plan, bucket) +
-                           cost_rebuild_seconds(cluster, plan, bucket) +
-                           cost_device_update_seconds(cluster, bytes) +
-                           (rounds - 1) * bytes / cluster->sum_Bps; /* a product adds to the last */
+    out->compute_seconds =
+        cost_stage_seconds(cluster, plan, bucket) + cost_rebuild_seconds(cluster, plan, bucket) +
+        cost_device_update_seconds(cluster, bytes) +
+        (rounds - 1) * bytes / cluster->sum_Bps; /* each product adds to the one before */
 }
 
 /* ---- steps ----
  *
- * Rounds are numbered on through all iterations; an iteration has one, or as many as keep the rows
- * of all workers within the plan's bound of memory. There are two slots of rows, a round's is its
- * number modulo 2. A worker sends its rows of a round when it has multiplied the one before. So a
- * worker that sends round h has had everybody's rows of h - 1, and everybody had multiplied h - 2
- * before: the slot of h is free everywhere, nobody asks, and no message waits for its receiver.
- * Rounds of one iteration go on as the compute thread multiplies: while backward runs other layers,
- * at their posts, else when forward waits for the parameters.
+ * Rounds are numbered through all iterations. An iteration has one round, or as many as keep the
+ * rows of all workers within the plan's memory bound. There are two slots of rows; a round's slot
+ * is its number modulo 2. A worker sends its rows of a round when it has multiplied the round
+ * before. So a worker that sends round h has all workers' rows of h - 1, and all workers had
+ * multiplied h - 2 before they sent these: the slot of h is free everywhere, no worker asks, and no
+ * message waits for its receiver. Rounds of one iteration advance as the compute thread multiplies:
+ * at the posts of other layers during backward, or else when forward waits for the parameters.
  *
- * Rows travel in slices (struct bucket.slices), one to every worker before the next one; a worker's
- * come in their order, since a receiver matches in the order of sending, and are complete in any.
+ * Rows travel in slices (struct bucket.slices), each sent to every worker before the next slice. A
+ * receiver matches a worker's slices in the order of sending; they may complete in any order.
  *
- * Where each worker has many rows, the product is taken worker by worker, while the rows of the
- * later ones are on their way; in the order of ranks. The sum is that of the rounds in their order,
- * and of a round one product over all workers in the order of ranks: the same bits everywhere,
- * whatever came first. How many rounds there are is the plan's, so a sum in another number of them
- * may differ in its last bits.
- */
+ * Where each worker has many rows, products are taken worker by worker, in the order of ranks,
+ * while the rows of later workers are on their way. The sum adds rounds in order, and a round's
+ * product covers all workers in the order of ranks: the same bits everywhere, in any order of
+ * arrival. The plan decides the number of rounds, so another plan's last bits may differ. */
 
-/* Every further product reads and writes the whole gradient again: with fewer rows a worker that
- * costs more than there is to hide (tests/bench/RESULTS.md). */
+/* Fewest rows of a worker that are worth their own product: each product reads and writes the whole
+ * gradient again, and with fewer rows that costs more than it can hide (tests/bench/RESULTS.md). */
 enum { ROWS_WORTH_A_PRODUCT = 128 };
 
 struct sfb {
     struct history history; /* first member: history.c finds it here */
     struct factors factors;
     bool by_worker;     /* products are taken worker by worker */
-    int64_t multiplied; /* rounds (compute thread) */
-    int64_t round;      /* the last one that this rank has sent */
+    int64_t multiplied; /* rounds multiplied (compute thread) */
+    int64_t round;      /* latest round that this rank has sent */
     struct peer {
-        int64_t round; /* that the next slice is of */
-        int slice;     /* which one it is */
+        int64_t round; /* round of the next slice */
+        int slice;     /* number of the next slice */
         struct {
             bool here;  /* the slot's rows are here and not yet in `in_order` */
-            int slices; /* that have come */
+            int slices; /* slices that are here */
         } slot[2];
     } * peers;                /* per worker */
-    _Atomic int64_t in_order; /* round * workers + how many workers in a row have theirs here */
+    _Atomic int64_t in_order; /* round * workers + number of workers 0, 1, ... whose rows are here,
+                                 without a gap */
 };
 
 static int sfb_open(struct sync *sync, int bucket)
@@ -116,8 +115,7 @@ static int sfb_open(struct sync *sync, int bucket)
     return 0;
 }
 
-/* Of one round, the slot's rows were sent two iterations ago; of several, the rows were sent in the
- * last one. Those sends are over. */
+/* Stages the factors. The slot's last sends, one or two iterations ago, are over. */
 static int sfb_stage(struct sync *sync, int bucket, int micro)
 {
     struct sync_bucket *state = &sync->buckets[bucket];
@@ -128,7 +126,7 @@ static int sfb_stage(struct sync *sync, int bucket, int micro)
 
 /* ---- wire thread ---- */
 
-/* A worker's rows of the running round, or of the next, are here. */
+/* Takes a worker's rows of the running round, or of the next. */
 static int sfb_take(struct sync *sync, int bucket, int worker, int slot)
 {
     struct sfb *sfb = sync->buckets[bucket].scheme_state;
@@ -178,8 +176,8 @@ static size_t elems_of(const struct sync *sync, int bucket, int worker, int64_t 
                                (int)(round % sfb->factors.rounds));
 }
 
-/* A worker with fewer rows than others have in this round: the rest of its place is blank, where
- * those of another round may be. */
+/* Blanks the rest of the place of a worker with fewer rows than others: an older round's rows may
+ * be there. */
 static void blank_rest(const struct sfb *sfb, int worker, int slot, size_t elems)
 {
     float *place = factors_rows(&sfb->factors, worker, slot);
@@ -207,12 +205,12 @@ static int sfb_came(void *context, const struct wire_message *message)
     if (sfb_take(sync, bucket, worker, slot))
         return -1;
     if (iteration >= sync->buckets[bucket].started)
-        return 0; /* this rank has not come to it */
+        return 0; /* this rank has not begun it */
     return sfb_finish_one(sync, bucket, iteration);
 }
 
-/* Of the running round, or of the one after. A worker's rounds, and the slices of each, come in
- * their order. */
+/* Accepts a slice of the running round or the next. A worker's rounds, and the slices of each, come
+ * in order. */
 static int sfb_accept(struct sync *sync, const struct arrival *arrival, struct wire_message *out)
 {
     const struct sync_bucket *state = &sync->buckets[arrival->bucket];
@@ -244,7 +242,7 @@ static int sfb_accept(struct sync *sync, const struct arrival *arrival, struct w
     return 0;
 }
 
-/* To everybody, beginning with the rank after this one: no receiver gets all at once. */
+/* Sends a slice to all workers, the next rank first: no receiver gets all slices at once. */
 static int send_slice(struct sync *sync, int bucket, float *rows, size_t elems, int64_t round)
 {
     int workers = sync->plan->nworkers;
@@ -265,7 +263,7 @@ static int send_slice(struct sync *sync, int bucket, float *rows, size_t elems, 
     return 0;
 }
 
-/* This rank's rows of the next round go to all. */
+/* Sends this rank's rows of the next round to all. */
 static int start_round(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
@@ -289,7 +287,7 @@ static int start_round(struct sync *sync, int bucket)
                        round))
             return -1;
     }
-    return sfb_finish_one(sync, bucket, iteration); /* this rank's own */
+    return sfb_finish_one(sync, bucket, iteration); /* this rank's own rows */
 }
 
 static int sfb_post(struct sync *sync, int bucket, int64_t iteration)
@@ -297,10 +295,11 @@ static int sfb_post(struct sync *sync, int bucket, int64_t iteration)
     struct sfb *sfb = sync->buckets[bucket].scheme_state;
     int slot = (int)(iteration * sfb->factors.rounds & 1), workers = sync->plan->nworkers;
     int slices = bucket_of(sync, bucket)->slices;
-    int waits = sfb->factors.rounds * ((slices + 1) * (workers - 1) + 1); /* each slice is sent */
+    int waits =
+        sfb->factors.rounds * ((slices + 1) * (workers - 1) + 1); /* each slice is also sent */
 
     for (int w = 0; w < workers; w++)
-        waits -= sfb->peers[w].slot[slot].here; /* came before this rank was so far */
+        waits -= sfb->peers[w].slot[slot].here; /* rows that came early */
     bucket_expect(sync, bucket, iteration, waits);
     return start_round(sync, bucket);
 }
@@ -312,8 +311,7 @@ static int send_next(void *context, int64_t bucket)
 
 /* ---- compute thread ---- */
 
-/* The sum of the round after those that are multiplied, whose rows are here; the next one may
- * come. */
+/* Multiplies the next round, whose rows are all here; the round after it may then start. */
 static int multiply_round(struct sync *sync, int bucket)
 {
     struct sfb *sfb = sync->buckets[bucket].scheme_state;
@@ -326,7 +324,7 @@ static int multiply_round(struct sync *sync, int bucket)
         factors_rebuild(sync, bucket, &sfb->factors, (int)(sfb->multiplied & 1), 0,
                         sfb->multiplied % b->rounds > 0, gradient))
         return -1;
-    /* beside the host, the product must be over before others' rows come where it reads */
+    /* on a device: the product must be over before new rows come where it reads */
     if (!gradient_on_host(sync) && device->i->read(device->context, gradient, &first, 1))
         return -1;
     sfb->multiplied++;
@@ -335,7 +333,7 @@ static int multiply_round(struct sync *sync, int bucket)
     return 0;
 }
 
-/* Rounds before the last of what is posted. */
+/* True if there are rounds to multiply before the last posted one. */
 static bool has_rounds(const struct sync *sync, int bucket)
 {
     const struct sync_bucket *state = &sync->buckets[bucket];
@@ -380,7 +378,7 @@ static int sfb_ahead(struct sync *sync, int bucket, int64_t iteration)
     return 0;
 }
 
-/* The last round, or the only one. */
+/* Multiplies the last round, or the only one. */
 static int sfb_rebuild(struct sync *sync, int bucket, int64_t iteration)
 {
     struct sfb *sfb = sync->buckets[bucket].scheme_state;

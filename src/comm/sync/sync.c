@@ -14,7 +14,7 @@ static int fit_tags(struct sync *sync)
     enum { LATEST = 1024 }; /* iterations that a worker may be behind */
     int *upper = NULL, found = 0, chunks = sync->plan->nchunks > 0 ? sync->plan->nchunks : 1;
 
-    /* Open MPI answers for the world alone */
+    /* Open MPI has this attribute on the world alone */
     MPI_CHECK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &upper, &found));
     sync->tag_period = ((found ? (int64_t)*upper : 32767) + 1) / 2 / chunks;
     if (sync->tag_period > 1 << 16)
@@ -38,7 +38,7 @@ const struct scheme_steps *leading_steps(const struct sync *sync, int bucket)
         return NULL;
     if (!b->trains && !in_team)
         return alone ? &steps_decay : &steps_decay_node;
-    /* the only rank updates where it computes, by all of its threads */
+    /* the only rank updates where it computes, with all of its threads */
     bool only = plan_is_alone(plan) && !in_team;
     if (b->trains && (!b->scheme || (only && (!gradient_on_host(sync) || alone))))
         return &steps_alone;
@@ -56,7 +56,7 @@ static const struct scheme_steps *choose_steps(const struct sync *sync, int buck
     return b->scheme && b->scheme->factors ? &steps_led_factors : &steps_led;
 }
 
-/* Whether this rank moves any chunk of the bucket. */
+/* True if this rank moves any chunk of the bucket. */
 static bool leads_bucket(const struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
@@ -108,8 +108,8 @@ static int open_buckets(struct sync *sync)
 
 /* ---- creation ---- */
 
-/* A rank that computes has no core to spare; a dedicated server has all but the wire thread's. A
- * trace wants updates one after the other. */
+/* Starts helper threads on a dedicated server, one for each core but the wire thread's; a rank that
+ * computes has no spare core. None with a trace, which wants one update after another. */
 static int open_helpers(struct sync *sync)
 {
     bool spare = !sync->worker && !sync->options.trace;
@@ -176,7 +176,7 @@ static void fill_in(struct sync *sync)
     sync->gather = choose_gather(sync);
     if (sync->gather->sums)
         sync->model.grads = sync->gather->sums(sync);
-    if (!anything_trains(plan)) { /* no norm is ever given: nobody may wait for one */
+    if (!anything_trains(plan)) { /* no norm is ever given: nothing may wait for one */
         sync->options.clip = sync->options.lars = 0;
         sync->options.skips = 0;
     }
@@ -245,8 +245,8 @@ const struct sync_stats *sync_stats(struct sync *sync)
     return &sync->stats;
 }
 
-/* What MPI may read and write until the process ends is freed by nobody. It stays within reach, so
- * that whoever looks for lost memory does not take it for such. */
+/* Keeps a sync whose buffers MPI may read and write until the process ends. The list keeps the
+ * memory reachable, so that leak checkers do not report it. */
 static void abandon(struct sync *sync)
 {
     static struct sync *_Atomic all;

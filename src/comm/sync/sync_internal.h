@@ -1,9 +1,9 @@
-/* What the files of src/comm/sync share: the state of one rank, and what schemes and gatherings
- * call.
+/* State of one rank, and the functions that schemes and gatherings call: shared by the files of
+ * src/comm/sync alone.
  *
- * Ownership by thread. Compute thread: what is marked so, and staging of factors. Wire thread: all
- * else that changes after sync_start. Between them: wire_call (compute -> wire), the atomics `done`
- * of buckets, clip and calls (wire -> compute). */
+ * Ownership by thread. The compute thread has the members marked so, and the staging of factors.
+ * The wire thread has everything else that changes after sync_start. Between the threads: wire_call
+ * (compute -> wire), and the atomics `done` of buckets, clip and calls (wire -> compute). */
 #ifndef POSEIDON_SYNC_SYNC_INTERNAL_H
 #define POSEIDON_SYNC_SYNC_INTERNAL_H
 
@@ -23,22 +23,22 @@
 /* One bucket as this rank sees it. */
 struct sync_bucket {
     const struct scheme_steps *steps; /* NULL: nothing to synchronise */
-    void *scheme_state;               /* the scheme's (steps.h) */
+    void *scheme_state;               /* state of the scheme (steps.h) */
     bool leads;                       /* this rank moves some of its chunks */
     int depth;                        /* iterations that may be under way: 1, or staleness + 1 */
     int64_t posted;                   /* iterations posted (compute thread) */
-    int64_t signalled;                /* of which the wire thread was told (compute thread): */
-    _Atomic int64_t told_ns;          /* when it last was */
-    int64_t applied;                  /* iterations whose values are in place (compute thread) */
+    int64_t signalled; /* posted iterations that the wire thread was told of (compute thread) */
+    _Atomic int64_t told_ns; /* time when the wire thread was last told */
+    int64_t applied;         /* iterations whose values are in place (compute thread) */
     int groups_ready;     /* groups whose gradient of this micro-batch is final (compute thread) */
     int micro;            /* micro-batches staged in this iteration (compute thread) */
-    int64_t started;      /* iterations posted as the wire thread knows */
-    int pieces, there;    /* in how many pieces a gradient comes to where it leaves from: 1, or more
-                             with steps->go_on; of them, those that were posted (wire thread) */
-    int64_t complete;     /* of these, from the first on, that have all they waited for */
-    int *pending;         /* per iteration modulo depth: what it still waits for */
-    int64_t newest;       /* home.c: the oldest iteration that what came for the last one holds */
-    _Atomic int64_t done; /* `complete`, for the compute thread */
+    int64_t started;      /* iterations posted, as known to the wire thread */
+    int pieces, there;    /* pieces: number of parts in which a gradient is posted (> 1 only with
+                             steps->go_on); there: parts already posted (wire thread) */
+    int64_t complete;     /* iterations, from the first on, that wait for nothing more */
+    int *pending;         /* per iteration modulo depth: messages still waited for */
+    int64_t newest;       /* lowest iteration among this iteration's answers (home.c, with drop) */
+    _Atomic int64_t done; /* copy of `complete` for the compute thread */
 };
 
 /* Small collectives that the compute thread hands to the wire thread. */
@@ -46,105 +46,106 @@ struct sync_calls {
     struct call_sum {
         struct sync *sync;
         MPI_Comm comm;
-        double *values, *result; /* allocated at once, by itself */
+        double *values, *result; /* two arrays in one allocation, freed by itself */
         int count, capacity;
-        _Atomic int64_t done; /* 1: the result has come */
-    } sums, asked;            /* sync_sum's, over the workers; sync_ask's, over all */
-    enum kept kept;           /* what is gathered or dealt out; of gradients: */
-    int leader;               /* whose */
-    bool divides;             /* ... but every leader gets a part of it: */
-    double part;              /* this one */
-    float *arenas;            /* rank 0: what was gathered */
-    int gathering;            /* its messages under way */
-    _Atomic int64_t gathered; /* 1: all has come */
+        _Atomic int64_t done; /* 1: the result is here */
+    } sums, asked;  /* sums: of sync_sum, over the workers. asked: of sync_ask, over all ranks */
+    enum kept kept; /* kind of state being moved */
+    int leader;     /* leader whose gradients' residuals are moved (KEPT_GRADIENTS) */
+    bool divides;   /* residuals are added, times `part`, since the saved run had other leaders or
+                       gradients */
+    double part;    /* factor of the residuals added, with `divides` */
+    float *arenas;  /* arenas of the gathered state, on rank 0 */
+    int gathering;  /* messages that the gathering still waits for */
+    _Atomic int64_t gathered; /* 1: all state is here */
 };
 
-/* What this rank updates for others. */
+/* Updates that this rank makes for other ranks. */
 struct sync_service {
-    int chunks;           /* whose home this rank is */
-    int64_t updates;      /* of them, sent since the start (wire thread) */
+    int chunks;           /* number of chunks at home here */
+    int64_t updates;      /* updates of chunks at home here, sent since the start (wire thread) */
     _Atomic int64_t done; /* dedicated server: iterations that are over for all its chunks */
-    struct jobs *helpers; /* dedicated server with idle cores: update chunks beside the
-                             wire thread; NULL: that does it. Owned */
+    struct jobs *helpers; /* threads that update chunks beside the wire thread, on a dedicated
+                             server with idle cores; NULL: the wire thread updates. Owned */
 };
 
 struct sync {
-    struct owner owner; /* of all that is opened with the rest, unless noted */
+    struct owner owner; /* owner of everything opened with the sync, unless noted */
     const struct plan *plan;
     struct sync_model model;
     struct sync_update update;
     struct sync_options options;
-    int world_rank, nranks; /* among all */
-    int leader;             /* who leads this rank, by its number in the plan */
-    bool leads;             /* this rank does, if only some chunks (leads_chunk) */
+    int world_rank, nranks; /* this rank in the world, and the world's size */
+    int leader;             /* number, in the plan, of this rank's leader */
+    bool leads;             /* this rank leads, though perhaps only for some chunks (leads_chunk) */
     int rank;               /* `leader` where this rank leads; -1 where only other ranks lead it */
     bool worker;
     struct wire *wire;
-    MPI_Comm data;      /* of all, by world rank; leaders use it: gradients, factors, sums,
-                           parameters; point-to-point */
-    MPI_Comm control;   /* of the ranks that lead: clipping, the history to come; with drop of the
-                           homes alone, as no other worker is to hold clipping up */
-    MPI_Comm sums;      /* of the workers: losses, scores; MPI_COMM_NULL on dedicated servers */
-    MPI_Comm all;       /* what is agreed before the start; then the history's way to rank 0, and
-                           sync_ask's sums, the only collective there */
-    int64_t tag_period; /* iterations told apart by a tag */
-    float *values;      /* = model.values, or own on a dedicated server */
+    MPI_Comm data;    /* messages of leaders, by world rank: gradients, factors, sums, parameters */
+    MPI_Comm control; /* ranks that lead, for clipping and loading history; with drop only homes,
+                         since no other worker may delay clipping */
+    MPI_Comm sums;    /* workers, for losses and scores; MPI_COMM_NULL on dedicated servers */
+    MPI_Comm all;     /* all ranks: agreements before the start, history on its way to rank 0, and
+                         sync_ask's sums, the only collective while training */
+    int64_t tag_period; /* number of iterations that tags tell apart */
+    float *values;      /* model.values, or the sync's own array on a dedicated server */
     float scale;        /* 1 / (workers whose gradients are added * iter_size) */
     struct sync_bucket *buckets;
     const struct gather_i *gather;
-    void *gathering;           /* its state */
-    struct node_window window; /* what it shares with the node's other ranks */
-    struct gradient *gradient; /* where gradients and values are, and in what form (gradient.h) */
+    void *gathering;           /* state of `gather` */
+    struct node_window window; /* memory that `gather` shares with the node's other ranks */
+    struct gradient *gradient; /* places and forms of gradients and values (gradient.h) */
     struct clip clip;
     struct lars lars;
     struct sync_calls calls;
     int *waiting, nwaiting; /* buckets whose gradients are on their way to the host, in order */
     struct sync_service service;
-    _Atomic int64_t turns;   /* how often a scheme that advances has told the compute thread so */
-    struct sync_stats stats; /* the compute thread's, but for bytes of buckets: the wire's */
+    _Atomic int64_t turns; /* count of events that let a scheme's `advance` compute, for the compute
+                              thread to wait on */
+    struct sync_stats stats; /* the compute thread's; but bytes of buckets: the wire thread's */
     struct link_account {
         _Atomic uint64_t bytes, ns;
-    } * links;      /* per rank of the world; wire thread */
-    bool in_flight; /* the traffic ended in a failure: MPI may still use what it was given */
-    struct sync *abandoned; /* the next abandoned sync; see abandon() in sync.c */
+    } * links;              /* per rank of the world; wire thread */
+    bool in_flight;         /* the traffic ended in a failure: MPI may still use its buffers */
+    struct sync *abandoned; /* next abandoned sync; see abandon() in sync.c */
 };
 
 /* ---- communicators (comms.c) ---- */
 
-/* Makes the sync's communicators, as plan and options want them. Collective; does not agree. */
+/* Makes the sync's communicators, as plan and options want. Collective; does not agree. */
 int sync_split(struct sync *sync, MPI_Comm world);
 
-/* Whether all ranks have the same plan. Collective over sync->all; fails on all ranks together. */
+/* Fails, on all ranks together, unless all ranks have the same plan. Collective over sync->all. */
 int sync_compare_plans(struct sync *sync);
 
-/* Collective over each of them. */
+/* Frees the sync's communicators. Collective over each. */
 void sync_free_communicators(struct sync *sync);
 
-/* ---- what the wire's thread asks (wire_side.c) ---- */
+/* ---- answers to the wire's thread (wire_side.c) ---- */
 
 /* Opens the wire, with the sync's callbacks. Collective over world. */
 int sync_open_wire(struct sync *sync, MPI_Comm world);
 
 /* ---- tags: the step signature ---- */
 
-/* A message that arrives for one of the buckets. */
+/* A message that arrives for a bucket. */
 struct arrival {
     int bucket, chunk;
-    bool back;    /* from a chunk's home; else on its way there, or factors */
-    int peer;     /* the leader that sent it */
-    int rank;     /* its world rank */
+    bool back;    /* true: from the chunk's home; false: on its way home, or factors */
+    int peer;     /* leader that sent it */
+    int rank;     /* sender's world rank */
     int64_t slot; /* its iteration modulo sync->tag_period */
     size_t bytes;
 };
 
-/* Direction, chunk and iteration of a message in its tag. */
+/* Returns the tag of a message: its direction, chunk and iteration. */
 int tag_of(const struct sync *sync, bool back, int chunk, int64_t iteration);
 
-/* The first iteration from `from` on that the arrival can be of. */
+/* Returns the first iteration from `from` on that the arrival can belong to. */
 int64_t tag_iteration(const struct sync *sync, const struct arrival *arrival, int64_t from);
 
-/* Whether the arrival is `bytes` long and of an iteration before `end`, where its iteration is that
- * of tag_iteration; -1 with a message about a rank that is out of step or runs another net. */
+/* Returns 0 if the arrival is `bytes` long and `iteration` (of tag_iteration) is before `end`; else
+ * -1 with a message about a rank that is out of step or runs another net. */
 int arrival_check(const struct sync *sync, const struct arrival *arrival, int64_t iteration,
                   int64_t end, size_t bytes);
 
@@ -160,40 +161,40 @@ static inline const struct chunk *chunk_of(const struct sync *sync, int chunk)
     return &sync->plan->chunks[chunk];
 }
 
-/* Whether this rank moves the chunk for its leader. */
+/* True if this rank moves the chunk for its leader. */
 static inline bool leads_chunk(const struct sync *sync, int chunk)
 {
     return plan_leads_chunk(sync->plan, chunk, sync->world_rank);
 }
 
-/* Whether this rank is the chunk's home. */
+/* True if this rank is the chunk's home. */
 static inline bool is_home(const struct sync *sync, int chunk)
 {
     return leads_chunk(sync, chunk) && plan_home(sync->plan, chunk) == sync->leader;
 }
 
-/* Which chunk a message of the data communicator is of. */
+/* Returns the chunk that a message of the data communicator belongs to. */
 static inline int message_chunk(const struct sync *sync, const struct wire_message *message)
 {
     return message->tag / 2 % sync->plan->nchunks;
 }
 
-/* The leader that a message of the data communicator came from. */
+/* Returns the leader that a message of the data communicator came from. */
 static inline int leader_of(const struct sync *sync, const struct wire_message *message)
 {
     return sync->plan->leader[message->peer];
 }
 
-/* The steps of ranks that lead the bucket. */
+/* Returns the steps of ranks that lead the bucket. */
 const struct scheme_steps *leading_steps(const struct sync *sync, int bucket);
 
-/* The bucket's gradient (or its node's sum) is posted: starts its traffic as soon as it has reached
- * the place that it leaves from. */
+/* Starts the traffic of the bucket's posted gradient (or its node's sum) once that is in its place.
+ */
 int bucket_await(struct sync *sync, int bucket);
-int bucket_poll(struct sync *sync); /* the same for those that had not; how many */
+int bucket_poll(struct sync *sync); /* Starts the traffic of waiting gradients that are now there.
+                                       Returns the pieces posted, or -1 with a message. */
 
-/* The bucket's chunks from number *begin to *end are of that piece, counted around from the one
- * that is sent first. */
+/* Gives the chunks of a piece, numbers [*begin, *end), counted around from the chunk sent first. */
 static inline void bucket_piece(const struct sync *sync, int bucket, int piece, int *begin,
                                 int *end)
 {
@@ -203,70 +204,72 @@ static inline void bucket_piece(const struct sync *sync, int bucket, int piece, 
     *end = (int)(n * (piece + 1) / pieces);
 }
 
-/* The traffic of the bucket's gradient begins now. */
+/* Starts the traffic of the bucket's gradient now. */
 int bucket_post(struct sync *sync, int bucket);
 
-/* The running iteration waits for `count` messages, sent and received, or other ends. */
+/* Sets the number of messages, sent and received, or other ends that the iteration waits for. */
 void bucket_expect(struct sync *sync, int bucket, int64_t iteration, int count);
 
-/* One of them is over; the last one makes the iteration done. */
+/* Counts an end that the iteration waits for (bucket_expect); the last end completes the iteration.
+ */
 int bucket_finish_one(struct sync *sync, int bucket, int64_t iteration);
 
-/* Of a message that the iteration waits for, whose number is its `user`: it is over. */
+/* Counts the end of a message whose `user` is the iteration's number (wire_message.done). */
 int bucket_message_over(void *sync, const struct wire_message *message);
 
-/* What others bring is in place, and what this rank had to bring itself: the iteration is done. */
+/* Completes the iteration: the node's leaders have put its parameters in place. */
 void bucket_brought(struct sync *sync, int bucket);
 
-/* Sends training data of the bucket's iteration; fills in urgency and what is common to all.
- * message: buffer, bytes, peer (a leader), tag, weight, done, user. */
+/* Sends training data of the bucket's iteration; sets urgency, communicator and context. message:
+ * buffer, bytes, peer (a leader), tag, weight, done, user. */
 int bucket_send(struct sync *sync, int bucket, int64_t iteration, struct wire_message message);
 
-/* The same of a chunk: its gradient on the way home, or (back) what home has made of it. The
+/* Sends a chunk's gradient on the way home, or (back) the home's answer, by bucket_send. The
  * message's `user` is the iteration. */
 int bucket_send_chunk(struct sync *sync, int chunk, bool back, int64_t iteration, const void *what,
                       int peer, double weight, wire_done_fn *done);
 
-/* A chunk at home here was updated and sent: a dedicated server waits for whole iterations. */
+/* Counts a chunk at home here as updated and sent, for dedicated servers, which wait for whole
+ * iterations. */
 void sync_count_served(struct sync *sync);
 
-/* The wire's callbacks; context: the sync. */
+/* Callbacks of the wire; context: the sync. */
 int bucket_accept(void *sync, int peer, int tag, size_t bytes, struct wire_message *out);
 void bucket_account(void *sync, const struct wire_message *message);
 
-/* How much `change` changes values of that many elements, for the order of sends: the ratio of
- * their squared lengths; 0 where the order does not ask for it, or values are not known (NULL). */
+/* Returns the weight of `change` for the order of sends: the ratio of the squared lengths of
+ * `change` and `values`; 0 where the order needs no weight, or values are not known (NULL). */
 double bucket_weight(const struct sync *sync, const float *change, const float *values,
                      size_t elems);
 
 /* ---- the compute thread's waits (post.c) ---- */
 
-/* As wire_wait; the time is the bucket's stall (-1: nobody's). */
+/* Waits as wire_wait does, and adds the time to the bucket's stall (-1: to no bucket's). */
 int compute_wait(struct sync *sync, const _Atomic int64_t *counter, int64_t target, int bucket);
 
-/* All buckets' `advance`: computes with what is here, and waits for nothing. */
+/* Calls `advance` of all buckets: computes with the data that is here, and does not wait. */
 int compute_advance(struct sync *sync);
 
-/* Whether iterations go on without the workers that come last. */
+/* True if iterations go on without the latest workers. */
 static inline bool sync_drops(const struct sync *sync)
 {
     return sync->plan->options.drop > 0;
 }
 
-/* Whether updates wait for norms: of clipping, of LARS, or to skip one that is not finite. */
+/* True if updates wait for norms: for clipping, LARS, or skipping updates that are not finite. */
 static inline bool sync_clips(const struct sync *sync)
 {
     return sync->options.clip > 0 || sync->options.skips > 0 || sync->options.lars > 0;
 }
 
-/* ---- pieces: what a stretch of a bucket has of one parameter (history.c) ---- */
+/* ---- pieces: parts of a bucket's range, each within one parameter (history.c) ---- */
 
 struct piece {
     int bucket;
-    size_t begin, end;  /* the stretch, in the arenas */
-    int group, param;   /* the parameter; group -1: before the first */
-    size_t at;          /* where it begins */
-    size_t from, elems; /* the piece */
+    size_t begin, end;  /* the range, in the arenas */
+    int group, param;   /* the piece's parameter; group -1: before the first */
+    size_t at;          /* begin of the parameter, in the arenas */
+    size_t from, elems; /* begin and size of the piece */
 };
 
 static inline struct piece piece_before(int bucket, size_t begin, size_t elems)
@@ -274,10 +277,10 @@ static inline struct piece piece_before(int bucket, size_t begin, size_t elems)
     return (struct piece){.bucket = bucket, .begin = begin, .end = begin + elems, .group = -1};
 }
 
-/* The next one; false: there is none. */
+/* Moves to the next piece of the range; false: there is none. */
 bool piece_next(const struct sync *sync, struct piece *piece);
 
-/* ---- whether MPI reaches the device's memory (direct.c); collective over the workers ---- */
+/* ---- direct messages from and to device memory (direct.c); collective over the workers ---- */
 int direct_find(struct sync *sync, bool *direct, char *way, size_t bytes);
 
 #endif

@@ -1,5 +1,4 @@
-/* What the wire's thread asks a sync while training runs: whether there is something to do, how
- * busy it is, and what it waits for. */
+/* Answers to the wire's thread while training runs: pending work, pace, and awaited layers. */
 #include "sync/gradient.h"
 #include "sync/home.h"
 #include "sync/sync_internal.h"
@@ -32,7 +31,7 @@ static int look_after(void *context)
                : posted + gathered + served + helped;
 }
 
-/* A server has nothing else to do; and where a device's clock runs, that costs no core. */
+/* Returns the pace. A server has nothing else to do; waiting for a device's work uses no core. */
 static enum wire_pace find_pace(void *context)
 {
     struct sync *sync = context;
@@ -63,7 +62,7 @@ static void abort_gathering(void *context)
         sync->gather->abort(sync);
 }
 
-/* The net's first bucket that is not done: the passes wait for that. */
+/* Names the net's first bucket that is not done: the passes wait for it. */
 static void describe_wait(void *context, struct strbuf *text)
 {
     struct sync *sync = context;
@@ -84,8 +83,8 @@ static int enter(void *context)
     return sync->model.device->i->copies->enter(sync->model.device->context);
 }
 
-/* How many messages may be on their way or wait at a time: what this rank sends of one iteration,
- * and what comes meanwhile. It may be more. */
+/* Returns the messages that may be under way or waiting at a time: this rank's of one iteration,
+ * and those that come meanwhile. There may be more. */
 static int count_messages(const struct sync *sync)
 {
     uint64_t count = 2 * plan_messages(sync->plan, sync->world_rank) + 64;
@@ -93,7 +92,7 @@ static int count_messages(const struct sync *sync)
     for (int b = 0; b < sync->plan->nbuckets && sync->plan->in_rounds; b++) {
         uint64_t rounds = (uint64_t)bucket_of(sync, b)->rounds;
         uint64_t sent = plan_traffic(sync->plan, b, sync->world_rank).messages;
-        if (rounds > 2) /* of which two may be under way */
+        if (rounds > 2) /* only two rounds may be under way */
             count -= 2 * (sent - 2 * (sent / rounds));
     }
 
