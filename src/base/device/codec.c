@@ -1,4 +1,4 @@
-/* bfloat16 and one bit. */
+/* The two codecs: bfloat16 and one bit. */
 #include "device/codec.h"
 
 #include <assert.h>
@@ -32,12 +32,12 @@ static inline float float_of(uint32_t bits)
     return x;
 }
 
-/* The nearest bfloat16 as a float. */
+/* Rounds a float, given as bits, to the nearest bfloat16; returns the bits as a float's. */
 static inline uint32_t round_to_bf16(uint32_t bits)
 {
     uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
 
-    return (bits & 0x7fffffff) > 0x7f800000 ? 0x7fc00000 : rounded; /* whichever NaN it was */
+    return (bits & 0x7fffffff) > 0x7f800000 ? 0x7fc00000 : rounded; /* every NaN becomes the same */
 }
 
 KERNEL static void encode_halves(const float *restrict x, float *restrict residual, size_t n,
@@ -133,14 +133,14 @@ static size_t onebit_bytes(size_t rows, size_t n)
     return rows * (2 * sizeof(float) + words_of(n) * sizeof(uint32_t));
 }
 
-/* A row's partial sums. Every value is added to both, as 0 to one: that takes no branch, and
- * changes no sum that began at 0. */
+/* A row's partial sums of negative values and of all others. Every value is added to both sums, as
+ * 0 to one of them: that takes no branch, and changes no sum that began at 0. */
 struct row_sums {
     double negative[CODEC_LANES], other[CODEC_LANES];
 };
 
-/* Up to 32 values, which are lanes one after the other; returns their bits. Loops that a compiler
- * turns into vector instructions where n is a constant. */
+/* Encodes up to 32 values, a lane each; returns their bits. Where n is a constant, a compiler turns
+ * the loops into vector instructions. */
 static inline uint32_t take_word(const float *restrict x, float *restrict residual, size_t n,
                                  double *restrict negative, double *restrict other)
 {
@@ -151,7 +151,7 @@ static inline uint32_t take_word(const float *restrict x, float *restrict residu
         float value = x[k] + residual[k];
         residual[k] = value;
         low[k] = value < 0 ? value : 0;
-        high[k] = value < 0 ? 0 : value; /* a NaN goes on as one, through its mean */
+        high[k] = value < 0 ? 0 : value; /* a NaN makes its mean a NaN */
     }
     for (size_t k = 0; k < n; k++) {
         negative[k] += (double)low[k];
@@ -168,7 +168,7 @@ static inline void give_word(float *restrict residual, size_t n, float mean0, fl
         residual[k] -= residual[k] < 0 ? mean0 : mean1;
 }
 
-/* Lanes from the row's width on hold nothing. */
+/* Adds all lanes to lane 0. Lanes from the row's width on are not initialised. */
 static void fold(struct row_sums *sums, size_t n)
 {
     for (size_t half = CODEC_LANES / 2; half > 0; half /= 2)
@@ -182,7 +182,7 @@ static float mean_of(double sum, size_t count)
 {
     float mean = count ? (float)(sum / (double)count) : 0;
 
-    return isnan(mean) ? NAN : mean; /* whichever it was: the same bits */
+    return isnan(mean) ? NAN : mean; /* every NaN becomes the same */
 }
 
 KERNEL static void encode_row(const float *restrict x, float *restrict residual, size_t n,
@@ -222,7 +222,7 @@ KERNEL static void add_row(const float mean[2], const uint32_t *restrict words, 
 {
     const float mean0 = mean[0], mean1 = mean[1];
     size_t whole = n / 32 * 32;
-    uint32_t bit[32]; /* baseline vectors shift all elements by the same count */
+    uint32_t bit[32]; /* baseline vector instructions shift all elements by the same count */
 
     for (size_t k = 0; k < 32; k++)
         bit[k] = (uint32_t)1 << k;
