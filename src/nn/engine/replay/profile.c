@@ -15,10 +15,10 @@
 enum { FIELDS = 4 };
 
 #define HEADER "layer,type,forward_s,backward_s"
-/* Longer than any pass takes: a number beyond it is a mistake in the unit. */
+/* Longest time of a pass; a larger number is a mistake in the unit. */
 #define MOST_SECONDS 1e5
 
-/* Takes one field off *rest, unquoting in place; *rest is NULL after the last one. */
+/* Takes one field off *rest, unquoting in place; sets *rest to NULL after the last field. */
 static int take_field(char **rest, char **out)
 {
     char *from = *rest, *to = *rest;
@@ -92,7 +92,7 @@ static int add_layer(struct profile *profile, char *field[FIELDS], int line)
     return status ? -1 : 0;
 }
 
-/* Other comments may begin with that word, too: only a number makes it the input's shape. */
+/* Reads the batch from "# input 64 ..."; that comment without a number is ignored. */
 static int take_comment(struct profile *profile, const char *text)
 {
     static const char input[] = "# input ";
