@@ -95,7 +95,7 @@ enum engine_math {
 /* How the CPU engine computes convolutions. */
 enum engine_convolution {
     CONVOLUTION_AUTO,     /* the faster algorithm, chosen by the shape alone */
-    CONVOLUTION_DIRECT,   /* every product and sum of the definition */
+    CONVOLUTION_DIRECT,   /* directly: every product and sum of the definition */
     CONVOLUTION_WINOGRAD, /* Winograd's algorithm wherever possible, else direct */
 };
 
