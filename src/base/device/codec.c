@@ -136,13 +136,13 @@ static size_t onebit_bytes(size_t rows, size_t n)
 /* A row's partial sums of negative values and of all others. Every value is added to both sums, as
  * 0 to one of them: that takes no branch, and changes no sum that began at 0. */
 struct row_sums {
-    double negative[CODEC_LANES], other[CODEC_LANES];
+    double negative[CODEC_LANES], rest[CODEC_LANES];
 };
 
 /* Encodes up to 32 values, a lane each; returns their bits. Where n is a constant, a compiler turns
  * the loops into vector instructions. */
 static inline uint32_t take_word(const float *restrict x, float *restrict residual, size_t n,
-                                 double *restrict negative, double *restrict other)
+                                 double *restrict negative, double *restrict rest)
 {
     float low[32], high[32];
     uint32_t word = 0;
@@ -155,7 +155,7 @@ static inline uint32_t take_word(const float *restrict x, float *restrict residu
     }
     for (size_t k = 0; k < n; k++) {
         negative[k] += (double)low[k];
-        other[k] += (double)high[k];
+        rest[k] += (double)high[k];
     }
     for (size_t k = 0; k < n; k++)
         word |= (uint32_t) !(residual[k] < 0) << k;
@@ -174,7 +174,7 @@ static void fold(struct row_sums *sums, size_t n)
     for (size_t half = CODEC_LANES / 2; half > 0; half /= 2)
         for (size_t l = 0; l < half && l + half < n; l++) {
             sums->negative[l] += sums->negative[l + half];
-            sums->other[l] += sums->other[l + half];
+            sums->rest[l] += sums->rest[l + half];
         }
 }
 
@@ -192,17 +192,17 @@ KERNEL static void encode_row(const float *restrict x, float *restrict residual,
     size_t lanes = n < CODEC_LANES ? n : CODEC_LANES, others = 0, whole = n / 32 * 32;
 
     memset(sums.negative, 0, lanes * sizeof *sums.negative);
-    memset(sums.other, 0, lanes * sizeof *sums.other);
+    memset(sums.rest, 0, lanes * sizeof *sums.rest);
     for (size_t at = 0; at < n; at += 32) {
-        double *negative = sums.negative + at % CODEC_LANES, *other = sums.other + at % CODEC_LANES;
-        uint32_t word = at < whole ? take_word(x + at, residual + at, 32, negative, other)
-                                   : take_word(x + at, residual + at, n - at, negative, other);
+        double *negative = sums.negative + at % CODEC_LANES, *rest = sums.rest + at % CODEC_LANES;
+        uint32_t word = at < whole ? take_word(x + at, residual + at, 32, negative, rest)
+                                   : take_word(x + at, residual + at, n - at, negative, rest);
         others += (size_t)__builtin_popcount(word);
         words[at / 32] = word;
     }
     fold(&sums, n);
     mean[0] = mean_of(sums.negative[0], n - others);
-    mean[1] = mean_of(sums.other[0], others);
+    mean[1] = mean_of(sums.rest[0], others);
     for (size_t at = 0; at < whole; at += 32)
         give_word(residual + at, 32, mean[0], mean[1]);
     give_word(residual + whole, n - whole, mean[0], mean[1]);

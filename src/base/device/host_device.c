@@ -21,7 +21,7 @@ enum {
     LONG = PANELS * DEPTH * COLUMNS / FOUR - COLUMNS
 };
 
-/* Eight floats: where AVX2 is the best that there is, the compiler would spread one number over
+/* Eight floats: where AVX2 is the best available, the compiler would spread one number over
  * sixteen through memory. */
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 typedef float loose __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
@@ -51,13 +51,13 @@ KERNEL static void multiply_tile(const float (*restrict a)[ROWS],
 }
 
 /* Packs a stretch into out (depth x width); down, across: distances of from's elements. Columns
- * from `there` on become zeros. */
-static void pack(const float *from, int64_t down, int64_t across, int64_t depth, int64_t there,
+ * from `columns` on become zeros. */
+static void pack(const float *from, int64_t down, int64_t across, int64_t depth, int64_t columns,
                  int width, float *out)
 {
     for (int64_t k = 0; k < depth; k++)
         for (int j = 0; j < width; j++)
-            out[k * width + j] = j < there ? from[k * down + j * across] : 0;
+            out[k * width + j] = j < columns ? from[k * down + j * across] : 0;
 }
 
 static void put(float alpha, float sum, float beta, float *c)
@@ -194,10 +194,10 @@ static void thin_by_columns(float *b, int64_t m, int64_t n, int64_t k, float alp
                 const float *row[DEEP];
                 float weight[DEEP][FOUR];
                 for (int64_t q = 0; q < DEEP; q++) { /* beyond k: the last row, with weight 0 */
-                    int64_t there = at + q < k ? at + q : k - 1;
-                    row[q] = a + there * lda + i;
+                    int64_t source = at + q < k ? at + q : k - 1;
+                    row[q] = a + source * lda + i;
                     for (int64_t r = 0; r < FOUR; r++)
-                        weight[q][r] = at + q < k && j + r < n ? matrix_at(bt, j + r, there) : 0;
+                        weight[q][r] = at + q < k && j + r < n ? matrix_at(bt, j + r, source) : 0;
                 }
                 thin_add(row, weight, columns, b);
             }

@@ -28,7 +28,7 @@ void tree_sum_close(struct tree_sum *tree)
 void tree_sum_begin(struct tree_sum *tree, size_t elems, float *out)
 {
     for (int i = 0; i < tree->n; i++)
-        tree->parts[i].here = false;
+        tree->parts[i].waits = false;
     tree->elems = elems;
     tree->out = out;
     tree->result = NULL;
@@ -42,17 +42,17 @@ static int climb(struct tree_sum *tree, struct tree_part *chain, int count, int 
 {
 
     for (; 1 << *level < tree->n; ++*level) {
-        int other = *begin ^ 1 << *level;
+        int sibling = *begin ^ 1 << *level;
         struct tree_part *half;
-        if (other >= tree->n)
+        if (sibling >= tree->n)
             continue; /* no other half: the block is also the next level's */
-        half = &tree->parts[other];
-        if (!half->here || half->level != *level)
+        half = &tree->parts[sibling];
+        if (!half->waits || half->level != *level)
             break;
         if (half->sum)
             chain[count++] = *half;
-        half->here = false;
-        *begin = other < *begin ? other : *begin;
+        half->waits = false;
+        *begin = sibling < *begin ? sibling : *begin;
     }
     return count;
 }
@@ -93,7 +93,7 @@ static bool arrive(struct tree_sum *tree, int which, int level, const float *x, 
     } else if (complete && tree->out) {
         memcpy(tree->out, chain[0].sum, tree->elems * sizeof *tree->out);
     }
-    sum.here = true;
+    sum.waits = true;
     sum.level = level;
     if (complete)
         tree->result = sum.sum;

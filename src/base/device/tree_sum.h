@@ -29,7 +29,7 @@
 
 /* A block that waits for the other half of its parent block. */
 struct tree_part {
-    bool here;        /* a block waits */
+    bool waits;       /* a block waits */
     const float *sum; /* NULL: the block is empty */
     float *writable;  /* the same buffer; NULL if it may only be read */
     int owner;        /* contribution whose buffer holds the sum */

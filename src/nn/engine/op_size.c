@@ -59,14 +59,14 @@ struct op_windows op_conv_windows(const struct conv_args *a, const struct shape 
 
     for (int i = 0; i < OP_SPATIAL; i++) {
         int from = i + image->naxes - 2 - OP_SPATIAL; /* axis of the arguments; below 0: none */
-        bool there = from >= 0;
+        bool exists = from >= 0;
 
-        w.size[i] = there ? image->dim[2 + from] : 1;
-        w.places[i] = there ? places->dim[2 + from] : 1;
-        w.kernel[i] = there ? a->kernel[from] : 1;
-        w.stride[i] = there ? a->stride[from] : 1;
-        w.pad[i] = there ? a->pad[from] : 0;
-        w.dilation[i] = there ? a->dilation[from] : 1;
+        w.size[i] = exists ? image->dim[2 + from] : 1;
+        w.places[i] = exists ? places->dim[2 + from] : 1;
+        w.kernel[i] = exists ? a->kernel[from] : 1;
+        w.stride[i] = exists ? a->stride[from] : 1;
+        w.pad[i] = exists ? a->pad[from] : 0;
+        w.dilation[i] = exists ? a->dilation[from] : 1;
     }
     return w;
 }

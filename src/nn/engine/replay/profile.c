@@ -49,11 +49,11 @@ static int split(char *line, char *field[FIELDS])
     int n = 0;
 
     for (char *rest = line; rest; n++) {
-        char *one;
-        if (take_field(&rest, &one))
+        char *value;
+        if (take_field(&rest, &value))
             return -1;
         if (n < FIELDS)
-            field[n] = one;
+            field[n] = value;
     }
     if (n != FIELDS)
         return error_set("expected %d fields (%s), found %d", FIELDS, HEADER, n);
@@ -73,14 +73,14 @@ static int parse_seconds(const char *text, const char *what, double *out)
 
 static int add_layer(struct profile *profile, char *field[FIELDS], int line)
 {
-    const struct profile_layer *other = profile_find(profile, field[0]);
+    const struct profile_layer *earlier = profile_find(profile, field[0]);
     struct profile_layer layer = {.line = line};
     int status;
 
     if (!*field[0])
         return error_set("expected a layer's name, found nothing");
-    if (other)
-        return error_set("layer '%s' was given in line %d already", field[0], other->line);
+    if (earlier)
+        return error_set("layer '%s' was given in line %d already", field[0], earlier->line);
     if (parse_seconds(field[2], "forward_s", &layer.forward) ||
         parse_seconds(field[3], "backward_s", &layer.backward))
         return error_context("layer '%s'", field[0]);
