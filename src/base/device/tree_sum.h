@@ -6,7 +6,7 @@
  *     x[a]                                   if b - a = 1
  *     (sum of a .. m-1) + (sum of m .. b-1)  otherwise
  * with m = a + the largest power of two below b - a. At level k, block j so holds contributions
- * j 2^k .. (j+1) 2^k - 1, as far as there are so many. A block is the sum of its two halves, the
+ * j 2^k .. (j+1) 2^k - 1, as far as they exist. A block is the sum of its two halves, the
  * blocks 2j and 2j + 1 of level k - 1, or its first half if the second is empty. For seven:
  *     ((0 + 1) + (2 + 3)) + ((4 + 5) + 6)
  *
