@@ -1,4 +1,4 @@
-/* bfloat16 and one bit. */
+/* The two codecs: bfloat16 and one bit. */
 #include "device/codec.h"
 
 #include <assert.h>
@@ -32,12 +32,12 @@ static inline float float_of(uint32_t bits)
     return x;
 }
 
-/* The nearest bfloat16 as a float. */
+/* Rounds a float, given as bits, to the nearest bfloat16; returns the bits as a float's. */
 static inline uint32_t round_to_bf16(uint32_t bits)
 {
     uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
 
-    return (bits & 0x7fffffff) > 0x7f800000 ? 0x7fc00000 : rounded; /* whichever NaN it was */
+    return (bits & 0x7fffffff) > 0x7f800000 ? 0x7fc00000 : rounded; /* every NaN becomes the same */
 }
 
 KERNEL static void encode_halves(const float *restrict x, float *restrict residual, size_t n,
@@ -133,16 +133,16 @@ static size_t onebit_bytes(size_t rows, size_t n)
     return rows * (2 * sizeof(float) + words_of(n) * sizeof(uint32_t));
 }
 
-/* A row's partial sums. Every value is added to both, as 0 to one: that takes no branch, and
- * changes no sum that began at 0. */
+/* A row's partial sums of negative values and of all others. Every value is added to both sums, as
+ * 0 to one of them: that takes no branch, and changes no sum that began at 0. */
 struct row_sums {
-    double negative[CODEC_LANES], other[CODEC_LANES];
+    double negative[CODEC_LANES], rest[CODEC_LANES];
 };
 
-/* Up to 32 values, which are lanes one after the other; returns their bits. Loops that a compiler
- * turns into vector instructions where n is a constant. */
+/* Encodes up to 32 values, a lane each; returns their bits. Where n is a constant, a compiler turns
+ * the loops into vector instructions. */
 static inline uint32_t take_word(const float *restrict x, float *restrict residual, size_t n,
-                                 double *restrict negative, double *restrict other)
+                                 double *restrict negative, double *restrict rest)
 {
     float low[32], high[32];
     uint32_t word = 0;
@@ -151,11 +151,11 @@ static inline uint32_t take_word(const float *restrict x, float *restrict residu
         float value = x[k] + residual[k];
         residual[k] = value;
         low[k] = value < 0 ? value : 0;
-        high[k] = value < 0 ? 0 : value; /* a NaN goes on as one, through its mean */
+        high[k] = value < 0 ? 0 : value; /* a NaN makes its mean a NaN */
     }
     for (size_t k = 0; k < n; k++) {
         negative[k] += (double)low[k];
-        other[k] += (double)high[k];
+        rest[k] += (double)high[k];
     }
     for (size_t k = 0; k < n; k++)
         word |= (uint32_t) !(residual[k] < 0) << k;
@@ -168,13 +168,13 @@ static inline void give_word(float *restrict residual, size_t n, float mean0, fl
         residual[k] -= residual[k] < 0 ? mean0 : mean1;
 }
 
-/* Lanes from the row's width on hold nothing. */
+/* Adds all lanes to lane 0. Lanes from the row's width on are not initialised. */
 static void fold(struct row_sums *sums, size_t n)
 {
     for (size_t half = CODEC_LANES / 2; half > 0; half /= 2)
         for (size_t l = 0; l < half && l + half < n; l++) {
             sums->negative[l] += sums->negative[l + half];
-            sums->other[l] += sums->other[l + half];
+            sums->rest[l] += sums->rest[l + half];
         }
 }
 
@@ -182,7 +182,7 @@ static float mean_of(double sum, size_t count)
 {
     float mean = count ? (float)(sum / (double)count) : 0;
 
-    return isnan(mean) ? NAN : mean; /* whichever it was: the same bits */
+    return isnan(mean) ? NAN : mean; /* every NaN becomes the same */
 }
 
 KERNEL static void encode_row(const float *restrict x, float *restrict residual, size_t n,
@@ -192,17 +192,17 @@ KERNEL static void encode_row(const float *restrict x, float *restrict residual,
     size_t lanes = n < CODEC_LANES ? n : CODEC_LANES, others = 0, whole = n / 32 * 32;
 
     memset(sums.negative, 0, lanes * sizeof *sums.negative);
-    memset(sums.other, 0, lanes * sizeof *sums.other);
+    memset(sums.rest, 0, lanes * sizeof *sums.rest);
     for (size_t at = 0; at < n; at += 32) {
-        double *negative = sums.negative + at % CODEC_LANES, *other = sums.other + at % CODEC_LANES;
-        uint32_t word = at < whole ? take_word(x + at, residual + at, 32, negative, other)
-                                   : take_word(x + at, residual + at, n - at, negative, other);
+        double *negative = sums.negative + at % CODEC_LANES, *rest = sums.rest + at % CODEC_LANES;
+        uint32_t word = at < whole ? take_word(x + at, residual + at, 32, negative, rest)
+                                   : take_word(x + at, residual + at, n - at, negative, rest);
         others += (size_t)__builtin_popcount(word);
         words[at / 32] = word;
     }
     fold(&sums, n);
     mean[0] = mean_of(sums.negative[0], n - others);
-    mean[1] = mean_of(sums.other[0], others);
+    mean[1] = mean_of(sums.rest[0], others);
     for (size_t at = 0; at < whole; at += 32)
         give_word(residual + at, 32, mean[0], mean[1]);
     give_word(residual + whole, n - whole, mean[0], mean[1]);
@@ -222,7 +222,7 @@ KERNEL static void add_row(const float mean[2], const uint32_t *restrict words, 
 {
     const float mean0 = mean[0], mean1 = mean[1];
     size_t whole = n / 32 * 32;
-    uint32_t bit[32]; /* baseline vectors shift all elements by the same count */
+    uint32_t bit[32]; /* baseline vector instructions shift all elements by the same count */
 
     for (size_t k = 0; k < 32; k++)
         bit[k] = (uint32_t)1 << k;

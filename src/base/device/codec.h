@@ -1,10 +1,10 @@
-/* Codecs: gradients in fewer bits on the wire. What rounding loses is kept by the sender and added
- * to its next gradient (error feedback), so that it arrives later and not never. Pure functions of
- * their arguments; data is `rows` x `n`, plain.
+/* Codecs: gradients in fewer bits on the wire. The sender keeps the rounding error and adds it to
+ * its next gradient (error feedback), so that no part of a gradient is lost for good. Pure
+ * functions of their arguments; data is plain, `rows` x `n`.
  *
- * Bits are the same wherever a gradient is encoded, here or in a GPU's memory
- * (device_services_i.encode), and on any number of threads: every sum has its order, and a NaN is
- * written as 7FC0 or 7FC00000, whatever its own bits were. (Its residual is some NaN.) */
+ * The host and a GPU (device_services_i.encode) write the same bits, on any number of threads:
+ * every sum has a fixed order, and every NaN is written as 7FC0 (bfloat16) or 7FC00000 (a mean).
+ * The residual of a NaN is some NaN. */
 #ifndef POSEIDON_DEVICE_CODEC_H
 #define POSEIDON_DEVICE_CODEC_H
 
@@ -14,27 +14,27 @@
 
 struct codec {
     const char *name;
-    enum device_code code; /* by which engines know it */
-    /* Bytes on the wire; a multiple of 4: messages lie one behind another in memory for floats. */
+    enum device_code code; /* the codec's number in device_services_i.encode */
+    /* Returns the bytes on the wire, a multiple of 4 so that floats can follow each message. */
     size_t (*bytes)(size_t rows, size_t n);
-    /* out: bytes(rows, n). residual (rows x n): what earlier calls lost, replaced by what this one
-     * loses. */
+    /* Encodes x + residual into out, bytes(rows, n) long. residual (rows x n) holds the rounding
+     * error of earlier calls, and then of this call. */
     void (*encode)(const float *x, float *residual, size_t rows, size_t n, void *out);
-    /* sum += what was encoded. */
+    /* Adds the decoded values to sum. */
     void (*add)(const void *in, size_t rows, size_t n, float *sum);
 };
 
 /* bfloat16: the upper half of a float, rounded to nearest even. */
 extern const struct codec codec_bf16;
 
-/* The same without a residual; and back. By the calling thread alone. */
+/* Convert n floats to bfloat16, without a residual, and back. Run on the calling thread alone. */
 void bf16_take(const float *x, size_t n, uint16_t *half);
 void bf16_expand(const uint16_t *half, size_t n, float *out);
-/* Both: what rounding takes from x is lost, and x is what is left of it. */
+/* Converts x to bfloat16 and leaves the rounded values in x; the rounding error is lost. */
 void bf16_round(float *x, size_t n, uint16_t *half);
 
-/* n elements become floats, or n floats elements: rounded to nearest even, beyond the type's range
- * infinite; a NaN is written as 7E00 or 7FC0. By the calling thread alone. */
+/* Convert n elements to floats, or n floats to elements: to nearest even, infinite beyond the
+ * type's range, every NaN as 7E00 or 7FC0. Run on the calling thread alone. */
 void elements_expand(enum element_type type, const void *from, size_t n, float *out);
 void elements_take(enum element_type type, const float *x, size_t n, void *out);
 
@@ -42,12 +42,12 @@ void elements_take(enum element_type type, const float *x, size_t n, void *out);
  * Stochastic Gradient Descent and its Application to Data-Parallel Distributed Training of Speech
  * DNNs", Interspeech 2014; there per column of the transposed matrix).
  *
- * A row: two floats, the means of what is negative and of all else, 0 where there is none; then bit
- * j % 32 of word j / 32, which is 0 where value j is negative, and 0 from n on. A mean is the
- * quotient of double sum and count, rounded to float. The sum of a sign begins as CODEC_LANES
- * zeros; value j is added to the one of number j % CODEC_LANES, in the order of j; then the upper
- * half of them is added to the lower, one to one, until one is left. A residual is the value less
- * the mean that stands for it, in float. */
+ * A row: two floats, the mean of the negative values and the mean of all others (0 if there are
+ * none). Words of 32 bits follow: bit j % 32 of word j / 32 is 0 where value j is negative; bits
+ * from n on are 0. A mean is a double sum divided by the count, rounded to float. Order of a sum:
+ * CODEC_LANES partial sums begin as zeros; value j is added to partial sum j % CODEC_LANES, in the
+ * order of j. Then the upper half of the partial sums is added to the lower half, pair by pair,
+ * until a single sum is left. A residual is the value less its mean, in float. */
 enum { CODEC_LANES = 128 };
 extern const struct codec codec_onebit;
 

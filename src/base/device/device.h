@@ -96,7 +96,8 @@ struct device_services_i {
                   struct device_ticket *ticket);
 };
 
-/* Services of devices that work in the host's memory: over when they return, without a context. */
+/* Services of devices that work in the host's memory; each returns when done. No context is
+ * used. */
 extern const struct device_services_i device_host_services;
 
 /* The element types of another program's arrays. */
@@ -143,7 +144,7 @@ struct device_team_i {
 };
 
 struct device_i {
-    const char *name; /* of the engine that it belongs to; for messages */
+    const char *name; /* name of the engine that the device belongs to, for messages */
     bool blank;       /* computes nothing: values mean nothing and need no initialising, testing or
                          saving */
     bool own_memory;  /* the host cannot address device memory, and work is asynchronous. false:
@@ -155,7 +156,7 @@ struct device_i {
     /* Device memory, zeroed, aligned for the libraries; free(NULL) does nothing. */
     int (*alloc)(void *context, size_t bytes, const char *what, void **out);
     void (*free)(void *context, void *memory);
-    /* Bytes that alloc could still give; for messages. NULL: not known. */
+    /* Returns the bytes that alloc could still give, for messages. NULL: not known. */
     size_t (*room)(void *context);
     /* Copies n floats, in turn: `from` may be changed, and `to` be read, when this returns. write:
      * host to device. read: device to host. */
@@ -172,8 +173,8 @@ struct device_i {
      * machines. NULL: computes on the host's processors. */
     const char *(*describe)(void *context, char identity[64]);
     const struct device_copies_i *copies;     /* never NULL */
-    const struct device_services_i *services; /* never NULL; its slots may be */
-    const struct device_team_i *team;         /* with own_memory; NULL: this build has none */
+    const struct device_services_i *services; /* never NULL; each slot may be NULL */
+    const struct device_team_i *team;         /* only with own_memory; NULL: this build has none */
     const struct device_guest_i *guest;       /* NULL: no other program's arrays */
 };
 
@@ -184,8 +185,8 @@ struct device {
 
 struct owner;
 
-/* Memory as i->alloc, or i->copies->host_alloc, gives it, freed with the owner. Without a device
- * device_own_host gives plain zeroed memory. NULL with a message. */
+/* Allocate memory that `owner` frees, by i->alloc or i->copies->host_alloc (_host; without a
+ * device: plain zeroed memory). Return NULL with a message on failure. */
 void *device_own(const struct device *device, struct owner *owner, size_t bytes, const char *what);
 void *device_own_host(const struct device *device, struct owner *owner, size_t bytes,
                       const char *what);

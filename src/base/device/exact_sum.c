@@ -1,4 +1,4 @@
-/* A fixed-point number of 640 bits. */
+/* A sum as a fixed-point number of 640 bits. */
 #include "device/exact_sum.h"
 
 #include <math.h>
@@ -7,12 +7,12 @@
 
 enum {
     WORD = 32,        /* bits */
-    MANTISSA = 52,    /* bits of a double's, but the leading one */
+    MANTISSA = 52,    /* stored bits of a double's mantissa */
     LOWEST = -352,    /* exponent of the first word's lowest bit: squares begin at 2^-298 */
-    EXPONENT_0 = 1075 /* of a double that is its mantissa as an integer */
+    EXPONENT_0 = 1075 /* exponent of a double that equals its mantissa, read as an integer */
 };
 
-/* Bits above a word's go to the next one. */
+/* Moves each word's bits above the 32nd to the next word. */
 static void carry(int64_t words[EXACT_SUM_WORDS])
 {
     for (int w = 0; w + 1 < EXACT_SUM_WORDS; w++) {

@@ -1,5 +1,5 @@
 /* A group of parameters as plain data: what one layer owns, contiguous in the arenas. A net makes
- * them; the plan, the schemes and the wire know a net by its groups alone. */
+ * groups; the plan, the schemes and the wire know a net by its groups alone. */
 #ifndef POSEIDON_DEVICE_GROUP_H
 #define POSEIDON_DEVICE_GROUP_H
 
@@ -7,22 +7,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One parameter of a group; they lie side by side, without padding. */
+/* One parameter of a group. A group's parameters lie side by side, without padding. */
 struct group_param {
     size_t elems;
     float lr_mult, decay_mult;
 };
 
 struct group {
-    const char *name; /* the owning layer's; borrowed */
-    int layer;        /* its index in the net, for the trace; forward order */
+    const char *name; /* the owning layer's name; borrowed */
+    int layer;        /* index of the owning layer in the net, for the trace; forward order */
     size_t begin;     /* element offset in the arenas; a multiple of 16 */
-    size_t elems;     /* all its parameters together */
+    size_t elems;     /* elements of all parameters together */
     int nparams;
     const struct group_param *params; /* borrowed */
-    bool trains;                      /* some parameter has lr_mult != 0 and a loss depends on it */
-    /* Else: some parameter has lr_mult and decay_mult != 0. Its gradient stays 0: every rank
-     * applies the rule by itself, as Caffe decays what no loss depends on. */
+    bool trains;                      /* a loss depends on some parameter with lr_mult != 0 */
+    /* Not `trains`, but some parameter has lr_mult and decay_mult != 0: the gradient stays 0, and
+     * every rank applies the rule by itself, since Caffe decays such parameters, too. */
     bool decays;
     /* Fully connected with sufficient factors: the gradient of the weight (m x n, the first
      * parameter) is the sum over k rows of top_grad^T bottom; a second parameter (m) is the bias.
@@ -30,8 +30,8 @@ struct group {
     bool factorable;
     int64_t m, n;    /* outputs, inputs */
     int64_t k;       /* rows of one pass (the batch) on one rank */
-    int64_t outputs; /* of the first parameter, a matrix of outputs x all the rest; 0: it is none */
-    int first;       /* the number of its first parameter, for whoever has the net */
+    int64_t outputs; /* rows of the first parameter as a matrix, outputs x the rest; 0: no matrix */
+    int first;       /* number of the group's first parameter in the net (net->params) */
 };
 
 #endif

@@ -1,5 +1,5 @@
-/* Copies and services of devices that work in the host's memory: everything is over when the call
- * returns, and what is to be copied onto itself stays where it is. */
+/* Copies and services of devices that work in the host's memory: each call returns when its work is
+ * done, and a copy whose source is its target does nothing. */
 #include "device/codec.h"
 #include "device/device.h"
 #include "device/vector.h"
@@ -19,7 +19,7 @@ static int enter(void *context)
     return 0;
 }
 
-/* calloc, since pages that nobody touches then cost nothing; what it gave stands in front. */
+/* Aligns memory of calloc (untouched pages cost nothing), and keeps calloc's pointer in front. */
 static int host_alloc(void *context, size_t bytes, const char *what, void **out)
 {
     char *given = bytes <= SIZE_MAX - CACHE_LINE ? calloc(1, bytes + CACHE_LINE) : NULL;
@@ -59,7 +59,7 @@ static void ticket_destroy(void *context, struct device_ticket *ticket)
     (void)context, (void)ticket;
 }
 
-/* Rows that lie at the same place do so at the same stride. */
+/* Returns true if source and target are the same rows, whose strides must then be equal. */
 static bool is_one_place(const struct device_rows *rows)
 {
     assert(rows->host != rows->memory || rows->rows <= 1 || rows->host_stride == rows->stride);

@@ -1,9 +1,9 @@
-/* The host as a device: copies and rules are host.c's, and tiles of a product stay in
- * registers while a stretch of both factors runs by. Of thin products, those of low rank, the large
- * matrix is read or written once, in its own order.
+/* The host as a device: copies and rules are host.c's. A product keeps tiles in registers while a
+ * stretch of both factors runs by. A product of thin (low-rank) matrices reads or writes the large
+ * matrix once, in its own order.
  *
- * Multiplications and additions are not fused, and every sum runs in an order that the shape alone
- * decides: unlike processors give the same bits. */
+ * Multiplications and additions are not fused, and the shape alone decides the order of every sum:
+ * all processors give the same bits. */
 #include "device/codec.h"
 
 #include <string.h>
@@ -13,20 +13,21 @@
 enum { ROWS = 6, COLUMNS = 16, DEPTH = 256, PANELS = 32 };
 enum {
     LANES = 8, /* floats in a vector */
-    THIN = 8,  /* a product is thin where two of its matrices have at most so many columns */
-    FOUR = 4,  /* of which one pass takes so many */
+    THIN = 8,  /* largest n or k of a thin product */
+    FOUR = 4,  /* columns of a thin product that one pass takes */
     DEEP = 8,  /* rows of the large matrix that one pass adds up */
-    /* FOUR rows so long fit into panels; no power of two, so that they do not meet in one set of
-     * the cache */
+    /* Floats in a row of b: FOUR rows fit into panels. No power of two, so that rows do not share
+     * one set of the cache. */
     LONG = PANELS * DEPTH * COLUMNS / FOUR - COLUMNS
 };
 
-/* Of eight, since the compiler spreads one number over sixteen through memory where AVX2 is the
- * best that there is. */
+/* Eight floats: where AVX2 is the best available, the compiler would spread one number over
+ * sixteen through memory. */
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 typedef float loose __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
 
-/* Stretches of the second factor in panels of columns, and of one panel of the first one's rows. */
+/* Stretches of both factors, packed: b has panels of the second factor's columns, a has one panel
+ * of the first factor's rows. */
 struct panels {
     float b[PANELS][DEPTH][COLUMNS];
     float a[DEPTH][ROWS];
@@ -49,14 +50,14 @@ KERNEL static void multiply_tile(const float (*restrict a)[ROWS],
     }
 }
 
-/* out (depth x width) = from, whose elements are so far apart down and across; zeros behind the
- * `there` columns that it has. */
-static void pack(const float *from, int64_t down, int64_t across, int64_t depth, int64_t there,
+/* Packs a stretch into out (depth x width); down, across: distances of from's elements. Columns
+ * from `columns` on become zeros. */
+static void pack(const float *from, int64_t down, int64_t across, int64_t depth, int64_t columns,
                  int width, float *out)
 {
     for (int64_t k = 0; k < depth; k++)
         for (int j = 0; j < width; j++)
-            out[k * width + j] = j < there ? from[k * down + j * across] : 0;
+            out[k * width + j] = j < columns ? from[k * down + j * across] : 0;
 }
 
 static void put(float alpha, float sum, float beta, float *c)
@@ -64,12 +65,12 @@ static void put(float alpha, float sum, float beta, float *c)
     *c = alpha * sum + (beta != 0 ? beta * *c : 0);
 }
 
-/* C = alpha tile + beta C, of C's rows and columns that are left. */
+/* Sets C = alpha tile + beta C, cut to the rows and columns that are left of C. */
 static void put_tile(float (*tile)[COLUMNS], int64_t rows, int64_t columns, float alpha, float beta,
                      float *c, int64_t ldc)
 {
     for (int64_t r = 0; r < rows && r < ROWS; r++, c += ldc) {
-        if (columns >= COLUMNS) /* a number of turns that the compiler knows makes it vectors */
+        if (columns >= COLUMNS) /* a constant count becomes vector instructions */
             for (int j = 0; j < COLUMNS; j++)
                 put(alpha, tile[r][j], beta, &c[j]);
         else
@@ -78,9 +79,9 @@ static void put_tile(float (*tile)[COLUMNS], int64_t rows, int64_t columns, floa
     }
 }
 
-/* ---- thin products: b is FOUR rows, LONG apart ---- */
+/* ---- thin products: b holds FOUR rows, LONG apart ---- */
 
-/* Of one row of A: its products with the rows of b. */
+/* Multiplies one row of A (k long) by each row of b. */
 KERNEL static void thin_dots(const float *restrict a, const float *restrict b, int64_t k,
                              float sum[FOUR])
 {
@@ -100,7 +101,7 @@ KERNEL static void thin_dots(const float *restrict a, const float *restrict b, i
     }
 }
 
-/* Adds rows of A, weighted, to the rows of b. */
+/* Adds DEEP rows of A, weighted, to the rows of b. */
 KERNEL static void thin_add(const float *const row[DEEP], float weight[DEEP][FOUR], int64_t columns,
                             float *restrict b)
 {
@@ -119,7 +120,7 @@ KERNEL static void thin_add(const float *const row[DEEP], float weight[DEEP][FOU
                 b[c * LONG + at] += row[q][at] * weight[q][c];
 }
 
-/* One row of C = alpha (weighted rows of b) + beta C. */
+/* Computes one row of C = alpha (weighted sum of the rows of b) + beta C. */
 KERNEL static void thin_row(const float weight[FOUR], const float *restrict b, int64_t columns,
                             float alpha, float beta, float *restrict c)
 {
@@ -142,7 +143,7 @@ KERNEL static void thin_row(const float weight[FOUR], const float *restrict b, i
     }
 }
 
-/* A matrix whose elements are so far apart down and across; `data` is its upper left one. */
+/* A matrix by its strides. data: the upper left element; down, across: distances of elements. */
 struct matrix {
     const float *data;
     int64_t down, across;
@@ -153,7 +154,7 @@ static float matrix_at(const struct matrix *m, int64_t row, int64_t column)
     return m->data[row * m->down + column * m->across];
 }
 
-/* Rows `row` and on of m as the rows of b, up to FOUR of those there; zeros behind them. */
+/* Copies up to FOUR rows of m, from `row` on, to b. Rows from `rows` on become zeros. */
 static void thin_take(const struct matrix *m, int64_t row, int64_t rows, int64_t column,
                       int64_t columns, float *b)
 {
@@ -162,7 +163,7 @@ static void thin_take(const struct matrix *m, int64_t row, int64_t rows, int64_t
             b[c * LONG + j] = row + c < rows ? matrix_at(m, row + c, column + j) : 0;
 }
 
-/* C (m x n) = alpha A B + beta C, n <= THIN, A by rows; bt is B, on its side. */
+/* C (m x n) = alpha A B + beta C, n <= THIN. A is row-major; bt is B transposed. */
 static void thin_by_rows(float *b, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
                          int64_t lda, const struct matrix *bt, float beta, float *c, int64_t ldc)
 {
@@ -180,7 +181,7 @@ static void thin_by_rows(float *b, int64_t m, int64_t n, int64_t k, float alpha,
     }
 }
 
-/* C (m x n) = alpha A^T B + beta C, n <= THIN, A by rows, k of them. */
+/* C (m x n) = alpha A^T B + beta C, n <= THIN. A has k rows, row-major; bt is B transposed. */
 static void thin_by_columns(float *b, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
                             int64_t lda, const struct matrix *bt, float beta, float *c, int64_t ldc)
 {
@@ -192,11 +193,11 @@ static void thin_by_columns(float *b, int64_t m, int64_t n, int64_t k, float alp
             for (int64_t at = 0; at < k; at += DEEP) {
                 const float *row[DEEP];
                 float weight[DEEP][FOUR];
-                for (int64_t q = 0; q < DEEP; q++) { /* the last row again, but with no weight */
-                    int64_t there = at + q < k ? at + q : k - 1;
-                    row[q] = a + there * lda + i;
+                for (int64_t q = 0; q < DEEP; q++) { /* beyond k: the last row, with weight 0 */
+                    int64_t source = at + q < k ? at + q : k - 1;
+                    row[q] = a + source * lda + i;
                     for (int64_t r = 0; r < FOUR; r++)
-                        weight[q][r] = at + q < k && j + r < n ? matrix_at(bt, j + r, there) : 0;
+                        weight[q][r] = at + q < k && j + r < n ? matrix_at(bt, j + r, source) : 0;
                 }
                 thin_add(row, weight, columns, b);
             }

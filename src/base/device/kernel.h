@@ -1,12 +1,12 @@
-/* How loops over plain numbers are compiled. Include it last, in files of such loops alone.
+/* Compiler settings for loops over plain numbers. Include kernel.h last, in files of loops alone.
  *
- * KERNEL before a function: it is compiled for several instruction sets, and the loader takes the
- * best that the processor has; baseline machines run the same program. Where the compiler or the C
- * library cannot do that (configure looks), there is the baseline only.
+ * KERNEL before a function compiles the function for several instruction sets; the loader takes the
+ * best that the processor has, so that baseline machines run the same program. Only the baseline is
+ * compiled where the compiler or the C library cannot do that (configure looks).
  *
- * Whichever is taken, the bits are the same: the pragmas forbid to fuse a multiplication with an
- * addition, and no sum is reordered. (What bits a NaN has is left open: they follow the order of
- * operands, which is the compiler's choice.) */
+ * All instruction sets give the same bits: the pragmas forbid to fuse a multiplication with an
+ * addition, and no sum is reordered. The bits of a NaN are the compiler's choice: they follow the
+ * order of operands. */
 #ifndef POSEIDON_DEVICE_KERNEL_H
 #define POSEIDON_DEVICE_KERNEL_H
 
@@ -18,7 +18,7 @@
 #pragma GCC optimize("O3", "fp-contract=off")
 #endif
 
-#if defined(KERNEL) /* a test compiles for one instruction set */
+#if defined(KERNEL) /* a test compiles for a single instruction set */
 #elif defined(HAVE_TARGET_CLONES)
 #define KERNEL __attribute__((target_clones("avx512f", "avx2", "default")))
 #else

@@ -1,9 +1,8 @@
 /* Update rules. Work goes in blocks that stay in the first-level cache: first the block's effective
- * gradient, then the rule; so three gradient loops and six rule loops serve all combinations.
+ * gradient, then the rule. Three gradient loops and six rule loops so serve all combinations.
  *
  * Every loop must give an element the same bits wherever a stretch begins or ends, and on any
- * processor. That holds as long as the compiler does not fuse multiply and add in one copy of a
- * loop and not in another: kernel.h. */
+ * processor. kernel.h sees to that: no copy of a loop fuses a multiplication with an addition. */
 #include "device/rule.h"
 
 #include "util/error.h"
@@ -20,7 +19,7 @@
 static const struct {
     const char *name;
     int histories;
-    enum rule_kind like; /* the first whose history means the same */
+    enum rule_kind like; /* first kind whose history has the same meaning */
 } kinds[] = {
     [RULE_SGD] = {"SGD", 1, RULE_SGD},
     [RULE_NESTEROV] = {"Nesterov", 1, RULE_SGD},
@@ -138,7 +137,7 @@ KERNEL static void adadelta(float *restrict w, const float *restrict g, float *r
     }
 }
 
-/* rate here includes the correction of the averages' start at zero. */
+/* rate includes Adam's correction of averages that started at zero. */
 KERNEL static void adam(float *restrict w, const float *restrict g, float *restrict m,
                         float *restrict v, float rate, float delta, float beta1, float beta2,
                         size_t n)
@@ -156,7 +155,7 @@ KERNEL static void shrink(float *restrict w, float decay, size_t n)
         w[i] -= decay * w[i];
 }
 
-/* Adam's averages began at zero. */
+/* Multiplies Adam's correction, for averages that began at zero, into rate (and AdamW's delta). */
 static void correct_averages(const struct rule *rule, int64_t iteration, struct device_update *out)
 {
     double t = (double)iteration + 1, second = sqrt(1 - pow(rule->momentum2, t));

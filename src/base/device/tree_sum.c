@@ -1,5 +1,5 @@
-/* Sums in the order of a fixed tree. A block is known by its first contribution and its level; of
- * all blocks that begin with the same one, at most one waits at a time. */
+/* Sums in the order of a fixed tree. A block is known by its first contribution and its level. Of
+ * all blocks that begin with the same contribution, at most one waits at a time. */
 #include "device/tree_sum.h"
 
 #include "device/vector.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE = 1024, DEEPEST = 30 }; /* floats; halvings of the most contributions */
+enum { PIECE = 1024, DEEPEST = 30 }; /* PIECE: floats. DEEPEST: levels of the largest tree */
 
 int tree_sum_open(struct tree_sum *tree, int n, void (*spent)(void *context, int which),
                   void *context)
@@ -28,37 +28,37 @@ void tree_sum_close(struct tree_sum *tree)
 void tree_sum_begin(struct tree_sum *tree, size_t elems, float *out)
 {
     for (int i = 0; i < tree->n; i++)
-        tree->parts[i].here = false;
+        tree->parts[i].waits = false;
     tree->elems = elems;
     tree->out = out;
     tree->result = NULL;
     tree->lent = 0;
 }
 
-/* Takes the blocks that the new one meets on its way up, and leaves those that are not empty in
- * `chain`, behind the `count` that are there; returns how many. *begin, *level: where the way ends,
- * at the top or at a block whose other half is missing. */
+/* Walks up from a new block and takes the waiting blocks on its way; appends the full ones to
+ * `chain`, which holds `count`. Returns the new count. *begin, *level: the block where the way
+ * ends, at the top or at a block whose other half is missing. */
 static int climb(struct tree_sum *tree, struct tree_part *chain, int count, int *begin, int *level)
 {
 
     for (; 1 << *level < tree->n; ++*level) {
-        int other = *begin ^ 1 << *level;
+        int sibling = *begin ^ 1 << *level;
         struct tree_part *half;
-        if (other >= tree->n)
-            continue; /* empty: the block is also that of the next level */
-        half = &tree->parts[other];
-        if (!half->here || half->level != *level)
+        if (sibling >= tree->n)
+            continue; /* no other half: the block is also the next level's */
+        half = &tree->parts[sibling];
+        if (!half->waits || half->level != *level)
             break;
         if (half->sum)
             chain[count++] = *half;
-        half->here = false;
-        *begin = other < *begin ? other : *begin;
+        half->waits = false;
+        *begin = sibling < *begin ? sibling : *begin;
     }
     return count;
 }
 
-/* to = chain[0] + chain[1] + ..., from left to right, piece by piece: what was just added is read
- * again from the cache. to: the first or the second of them, or another place. */
+/* Sets to = chain[0] + chain[1] + ..., from left to right, piece by piece, so that sums stay in the
+ * cache. to: chain[0]'s or chain[1]'s buffer, or another place. */
 static void add_chain(float *to, const struct tree_part *chain, int count, size_t elems)
 {
     for (size_t at = 0; at < elems; at += PIECE) {
@@ -93,7 +93,7 @@ static bool arrive(struct tree_sum *tree, int which, int level, const float *x, 
     } else if (complete && tree->out) {
         memcpy(tree->out, chain[0].sum, tree->elems * sizeof *tree->out);
     }
-    sum.here = true;
+    sum.waits = true;
     sum.level = level;
     if (complete)
         tree->result = sum.sum;
@@ -131,11 +131,11 @@ bool tree_sum_lend(struct tree_sum *tree, int which, const float *x)
 
 struct slices {
     const float *const *x;
-    size_t at, elems;     /* the piece */
-    float (*room)[PIECE]; /* for the sums of right halves */
+    size_t at, elems;     /* first element and length of the piece */
+    float (*room)[PIECE]; /* sums of right halves, one buffer a level */
 };
 
-/* The sum of contributions a .. b-1: x[a] itself, or in `to`, which may be x[a]. */
+/* Returns the sum of contributions a .. b-1: x[a] itself, or `to` (which may be x[a]). */
 static const float *sum_of(const struct slices *s, int a, int b, float *to, int depth)
 {
     const float *left, *right;
@@ -156,7 +156,7 @@ static const float *sum_of(const struct slices *s, int a, int b, float *to, int 
 
 void tree_sum_slices(const float *const *x, int n, size_t elems, float *out)
 {
-    float room[10][PIECE]; /* only what the tree's depth needs is ever touched */
+    float room[10][PIECE]; /* only as many as the tree has levels are touched */
 
     _Static_assert(TREE_SUM_MOST_SLICES == 1 << 10, "one for each halving");
     assert(n > 0 && n <= TREE_SUM_MOST_SLICES);

@@ -1,5 +1,5 @@
-/* Sums of arrays. The loops are written so that a compiler sees independent elements, or lanes in
- * an array of constant size that it can keep in registers. */
+/* Sums of arrays. The loops show the compiler independent elements, or lanes in an array of
+ * constant size that fits into registers. */
 #include "device/vector.h"
 
 #include "device/kernel.h"

@@ -175,7 +175,7 @@ static void rest(struct wire *wire, int *idle_turns, bool waited_for, bool closi
     ++*idle_turns;
 }
 
-/* ---- */
+/* ---- the loop ---- */
 
 /* Runs one turn; returns the work done. closing: the compute thread makes no more calls. */
 static int turn(struct wire *wire, bool closing)

@@ -7,7 +7,7 @@
 #include <assert.h>
 
 enum { SHARES = 8 };           /* parts of the window; a peer's share is one part */
-enum { MOST_MESSAGES = 2048 }; /* most in a window: a message counts as this part of it at least */
+enum { MOST_MESSAGES = 2048 }; /* most in a window: a message takes a 2,048th of it at least */
 /* Bytes without a reply: at most a quarter of a peer's share, and an eighth of the window. */
 enum { UNACKNOWLEDGED_OF_SHARE = 4, UNACKNOWLEDGED_OF_WINDOW = 8 };
 
@@ -128,7 +128,7 @@ static void place_peer(struct queue *q, int peer)
     }
 }
 
-/* ---- */
+/* ---- the queue ---- */
 
 int queue_open(struct queue *q, struct owner *owner, const struct queue_options *options,
                double now)

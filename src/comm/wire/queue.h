@@ -48,7 +48,7 @@ struct queue_options {
     int peers;
     size_t window;            /* most bytes on their way, in at most 2,048 messages; 0: no limit */
     double bytes_per_second;  /* rate limit; bytes for 20 ms may be saved up; 0: no limit */
-    bool fifo;                /* entries leave in the order of queue_put alone */
+    bool fifo;                /* entries leave in the order of queue_put, whatever their urgency */
     struct link_meter *meter; /* measures the traffic; borrowed; may be NULL */
     bool shared_replies;      /* entries of less than a 2,048th of the window may share replies */
 };
@@ -68,7 +68,7 @@ struct queue {
     int nheap;
     size_t count, in_flight, unacknowledged, share;
     uint64_t number;
-    double bucket, filled; /* bytes that the rate limit lets go; time of that figure */
+    double bucket, filled; /* bytes that the rate limit lets go at the time `filled` */
 };
 
 /* Opens a queue, whose memory `owner` owns; freeing the owner drops waiting entries. now: seconds

@@ -1,4 +1,4 @@
-/* The engines this build knows. Private to src/nn/engine: others open one by name. */
+/* The engines of this build. Private to src/nn/engine: other code opens engines by name. */
 #ifndef POSEIDON_ENGINE_ENGINE_INTERNAL_H
 #define POSEIDON_ENGINE_ENGINE_INTERNAL_H
 

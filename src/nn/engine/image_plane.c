@@ -1,12 +1,12 @@
-/* One loop from pixels to values, made eight: each case is a straight loop for vectors. */
+/* Conversion of pixels to values: one loop, compiled for eight cases as vector instructions. */
 #include "engine/image_plane.h"
 
 #include "device/kernel.h"
 
 struct row {
     const uint8_t *bytes;
-    const float *floats; /* where bytes are NULL */
-    const float *mean;   /* one per pixel; NULL: `value` */
+    const float *floats; /* used if bytes is NULL */
+    const float *mean;   /* one mean a pixel; NULL: `value` for all */
     float value, scale;
     int64_t n;
 };

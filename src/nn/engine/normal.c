@@ -1,9 +1,9 @@
-/* Normal numbers, several at a time, to the bits that the C library's functions give.
+/* Normal numbers, several at a time, with the bits that the C library's functions give.
  *
- * The trick: logarithm, sine and cosine by series of our own, which vectors can do, are good to
- * some 50 bits, of which a float keeps 24. Where both ends of a generous bound of the error round
- * to the same float, so does what the library would have given; elsewhere, which is a few of a
- * million, the library is asked. */
+ * The trick: series for logarithm, sine and cosine, which vectors can compute, are good to some 50
+ * bits, and a float keeps 24. Where both ends of a generous error bound round to the same float,
+ * the library's result would round to that float, too. The library computes the rest, a few of a
+ * million. */
 #include "engine/normal.h"
 
 #include <math.h>
@@ -27,8 +27,8 @@ static void normal_pair(const uint32_t words[2], double mean, double std, float 
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* ln u for u = 2^-32 .. 1: u = 2^e m, m within sqrt(1/2)..sqrt(2), and with f = (m - 1) / (m + 1)
- * ln m = 2 (f + f^3 / 3 + f^5 / 5 + ...); f^2 < 0.0295, so that what is left out is below 2^-54. */
+/* Returns ln u for u = 2^-32 .. 1: u = 2^e m, m within sqrt(1/2)..sqrt(2), and with f = (m - 1) /
+ * (m + 1) ln m = 2 (f + f^3 / 3 + f^5 / 5 + ...); f^2 < 0.0295, so that the rest is below 2^-54. */
 INLINE double logarithm(double u)
 {
     const uint64_t root_half = 0x3FE6A09E667F3BCD;
@@ -54,7 +54,7 @@ INLINE double logarithm(double u)
     return e * 0.693147180559945309417 + (2 * f + 2 * f * (z * sum));
 }
 
-/* Taylor's series for |x| <= pi/4: what is left out is below 2^-53 of the result. */
+/* Taylor's series for |x| <= pi/4: the terms left out are below 2^-53 of the result. */
 INLINE double sine(double x)
 {
     double z = x * x, sum = -1.0 / 1307674368000;
@@ -82,7 +82,7 @@ INLINE double cosine(double x)
     return 1 + z * sum;
 }
 
-/* Whether mean + product is the same float for all products that differ by less than 2^-44. */
+/* Returns 1 if mean + product is the same float for all products that differ by less than 2^-44. */
 INLINE int32_t is_certain(double mean, double product, float *out)
 {
     double value = mean + product;
@@ -93,12 +93,12 @@ INLINE int32_t is_certain(double mean, double product, float *out)
     return low == high;
 }
 
-/* n pairs, at most BATCH; certain: whether both of the pair are. */
+/* Fills n pairs, at most BATCH. certain: 1 if both numbers of the pair are certain. */
 KERNEL static void fill_pairs(const uint32_t *restrict words, double mean, double std,
                               float *restrict first, float *restrict second,
                               int32_t *restrict certain, size_t n)
 {
-    /* pi/2 in two parts; up to 4 times the first, of 33 bits, is exact */
+    /* pi/2 in two parts; up to 4 times the first part, of 33 bits, is exact */
     const double half_pi = 1.57079632673412561417, half_pi_rest = 6.07710050650619224932e-11;
 
 #pragma omp simd

@@ -1,4 +1,4 @@
-/* Checks of operators: the counts of each, by its signature, and what many of them share. */
+/* Checks of operators: counts by each operator's signature, and checks that many share. */
 #include "engine/op_check.h"
 
 #include "engine/op_check_internal.h"
@@ -130,7 +130,7 @@ int op_check_top_k(int top_k, int64_t values, const char *what)
     return error_set("top_k is %d; expected 1 to the number of %s, %" PRId64, top_k, what, values);
 }
 
-/* So many axes in both, words for that, and one batch. */
+/* Checks that bottom and top have `least` to `most` axes (words: which) and one batch size. */
 static int check_axes(const struct op_args *args, int least, int most, const char *words)
 {
     const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);

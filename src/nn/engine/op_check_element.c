@@ -1,5 +1,5 @@
-/* Operators on elements, channels and rows: neurons, unary functions, scale, batch normalisation,
- * eltwise, inner product, reductions. */
+/* Checks of operators on elements, channels and rows: neurons, unary functions, scale, batch
+ * normalisation, eltwise, inner product, reductions. */
 #include "engine/op_check_internal.h"
 #include "engine/op_size.h"
 #include "util/error.h"
@@ -11,7 +11,7 @@ static int relu_check(const struct op_args *args)
 {
     float slope = args->u.relu.negative_slope;
 
-    /* backward then sees only the output, whose sign is the input's unless the slope is negative */
+    /* backward has only the output, whose sign is the input's unless the slope is negative */
     if (op_args_in_place(args) && args->train && slope < 0)
         return error_set("cannot be trained in place with the negative slope %g", (double)slope);
     return 0;
@@ -66,7 +66,7 @@ static int prelu_check(const struct op_args *args)
 const struct op_signature op_signature_prelu = {
     {1, 1}, {1, 1}, {1, 1}, .in_place = OP_UNTRAINED, .like_bottom = true, .check = prelu_check};
 
-/* Of gain and bias, the first may be bottom 1; the others are parameters. */
+/* The first of gain and bias may be bottom 1; the rest are parameters. */
 static int scale_check(const struct op_args *args)
 {
     const struct scale_args *a = &args->u.scale;

@@ -1,5 +1,5 @@
-/* Operators on images: convolution and its relatives, and pooling, over one to three spatial axes;
- * LRN and resizing, of (N, C, H, W). */
+/* Checks of operators on images: convolution and pooling over one to three spatial axes; LRN and
+ * resizing of (N, C, H, W). */
 #include "engine/op_check_internal.h"
 #include "engine/op_size.h"
 #include "util/error.h"
@@ -7,7 +7,7 @@
 
 #include <inttypes.h>
 
-/* The windows over `image` have the places that `places` has. */
+/* Checks that the windows over `image` have as many places as `places`. */
 static int conv_check_windows(const struct conv_args *a, const struct shape *image,
                               const struct shape *places)
 {
@@ -135,7 +135,7 @@ static int interp_check(const struct op_args *args)
 const struct op_signature op_signature_interp = {
     {1, 1}, {1, 1}, .blind_backward = true, .check = interp_check};
 
-/* No bin of a level may be empty: neither the first, which begins in the padding, nor the last. */
+/* Checks that no bin of a level is empty: the first begins in the padding. */
 static int spp_check_level(const struct shape *x, int level)
 {
     const struct op_windows w = op_spp_windows(x, level);

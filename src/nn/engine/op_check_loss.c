@@ -1,4 +1,4 @@
-/* Softmax, accuracy and losses. */
+/* Checks of softmax, accuracy and losses. */
 #include "engine/op_check_internal.h"
 #include "engine/op_size.h"
 #include "util/error.h"
@@ -8,7 +8,7 @@ static int loss_check_normalization(enum loss_normalization normalization)
     return op_check_choice("normalization", (int)normalization, LOSS_NONE + 1);
 }
 
-/* Bottom 0 along that axis are scores, bottom 1 labels, the first top is one number. */
+/* Checks that bottom 0 has scores along `axis`, bottom 1 a label per place, top 0 one number. */
 static int loss_check_scores(const struct op_args *args, int axis)
 {
     struct op_axes scores;
@@ -22,7 +22,7 @@ static int loss_check_scores(const struct op_args *args, int axis)
     return op_check_top_elems(args, 0, 1);
 }
 
-/* One batch in both, and as many elements. */
+/* Checks that both bottoms have the same batch and number of elements. */
 static int loss_check_pair(const struct op_args *args)
 {
     const struct shape *a = op_bottom_shape(args, 0), *b = op_bottom_shape(args, 1);
@@ -87,7 +87,7 @@ const struct op_signature op_signature_sigmoid_loss = {
 
 const struct op_signature op_signature_euclidean_loss = {{2, 2}, {1, 1}, .check = loss_check_pair};
 
-/* One label per row. */
+/* Checks that bottom 1 has a label per row of bottom 0. */
 static int loss_check_rows(const struct op_args *args)
 {
     if (op_check_bottom_elems(args, 1, shape_dim(op_bottom_shape(args, 0), 0),

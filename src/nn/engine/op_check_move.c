@@ -1,12 +1,12 @@
-/* Operators that only move values: concat and its relatives, crop, tile, shuffle, rows by number.
- */
+/* Checks of operators that only move values: concat, slice, split, crop, tile, shuffle, rows by
+ * number. */
 #include "engine/op_check_internal.h"
 #include "util/error.h"
 #include "util/units.h"
 
 #include <inttypes.h>
 
-/* The pieces are the whole cut along one axis; `what` the pieces are: "bottom" or "top". */
+/* Checks that the pieces make up the whole along `axis`. what: "bottom" or "top", for messages. */
 static int concat_check_pieces(const char *what, struct blob **pieces, int n,
                                const struct shape *whole, int axis)
 {

@@ -58,15 +58,15 @@ struct op_windows op_conv_windows(const struct conv_args *a, const struct shape 
     struct op_windows w;
 
     for (int i = 0; i < OP_SPATIAL; i++) {
-        int from = i + image->naxes - 2 - OP_SPATIAL; /* of the arguments; below 0: not there */
-        bool there = from >= 0;
+        int from = i + image->naxes - 2 - OP_SPATIAL; /* axis of the arguments; below 0: none */
+        bool exists = from >= 0;
 
-        w.size[i] = there ? image->dim[2 + from] : 1;
-        w.places[i] = there ? places->dim[2 + from] : 1;
-        w.kernel[i] = there ? a->kernel[from] : 1;
-        w.stride[i] = there ? a->stride[from] : 1;
-        w.pad[i] = there ? a->pad[from] : 0;
-        w.dilation[i] = there ? a->dilation[from] : 1;
+        w.size[i] = exists ? image->dim[2 + from] : 1;
+        w.places[i] = exists ? places->dim[2 + from] : 1;
+        w.kernel[i] = exists ? a->kernel[from] : 1;
+        w.stride[i] = exists ? a->stride[from] : 1;
+        w.pad[i] = exists ? a->pad[from] : 0;
+        w.dilation[i] = exists ? a->dilation[from] : 1;
     }
     return w;
 }
@@ -152,7 +152,7 @@ bool op_unary_from_top(const struct unary_args *args)
 
 /* ---- work ---- */
 
-/* Numbers that a pass reads and writes. */
+/* Numbers read and written by a pass. */
 struct traffic {
     double blobs, params;
 };
@@ -162,7 +162,7 @@ static double blob_elems(const struct blob *blob)
     return (double)shape_elems(&blob->value.shape);
 }
 
-/* Of the blobs that `which` says; NULL: of all. */
+/* Sums the elements of the blobs that `which` selects; NULL: of all blobs. */
 static double blobs_elems(struct blob *const *blobs, int n, const bool *which)
 {
     double elems = 0;
@@ -172,13 +172,13 @@ static double blobs_elems(struct blob *const *blobs, int n, const bool *which)
     return elems;
 }
 
-/* Of the bottoms whose gradient is wanted. */
+/* Sums the elements of the bottoms whose gradient is wanted. */
 static double written_elems(const struct op_args *args)
 {
     return args->propagate ? blobs_elems(args->bottoms, args->nbottoms, args->propagate) : 0;
 }
 
-/* Of the tops that have a gradient. */
+/* Sums the elements of the tops that have a gradient. */
 static double gradient_elems(const struct op_args *args)
 {
     double elems = 0;
@@ -199,7 +199,7 @@ static double param_elems(const struct op_args *args, bool learnt)
     return elems;
 }
 
-/* Tops are the bottom's memory, or a test's dropout that drops nothing. */
+/* Returns true if tops are the bottom's memory, or for a dropout that drops nothing. */
 static bool moves_nothing(const struct op_args *args)
 {
     return args->kind == OP_FLATTEN || args->kind == OP_SPLIT ||
@@ -220,8 +220,8 @@ static struct traffic forward_traffic(const struct op_args *args)
     return t;
 }
 
-/* Parameters' and bottoms' gradients come of two products, each with dy and one other factor. A
- * fused ReLU cuts dy where y tells it to, first. */
+/* Counts for two products, of parameters' and of bottoms' gradients, which each read dy and another
+ * factor. A fused ReLU first cuts dy by y. */
 static struct traffic product_backward(const struct op_args *args)
 {
     double learnt = param_elems(args, true), written = written_elems(args);
@@ -239,7 +239,7 @@ static struct traffic batch_norm_backward(const struct op_args *args)
     double x = blob_elems(args->bottoms[0]);
     bool fixed = args->u.batch_norm.global_stats;
 
-    /* sums over dy and x first, then dx from both, or from dy alone */
+    /* first sums over dy and x, then dx from both, or from dy alone */
     return (struct traffic){(!fixed || learnt > 0 ? 2 * x : 0) +
                                 (written > 0 ? (fixed ? 1 : 2) * x + written : 0),
                             learnt + param_elems(args, false)};
@@ -259,7 +259,7 @@ static struct traffic backward_traffic(const struct op_args *args)
         return batch_norm_backward(args);
     case OP_FLATTEN:
         return (struct traffic){0, 0};
-    case OP_SPLIT: /* one top's gradient alone is the bottom's already */
+    case OP_SPLIT: /* the gradient of a single top is the bottom's already */
         return (struct traffic){written > 0 && dy > blob_elems(args->tops[0]) ? dy + written : 0,
                                 0};
     default:
@@ -270,14 +270,14 @@ static struct traffic backward_traffic(const struct op_args *args)
     if (args->kind == OP_ELTWISE ? args->u.eltwise.operation == ELTWISE_PROD
                                  : !op_signature(args->kind)->blind_backward)
         dy += blobs_elems(args->bottoms, args->nbottoms, NULL);
-    if (args->relu) /* y tells where the ReLU cut */
+    if (args->relu) /* y is read to see where the ReLU cut */
         dy += blob_elems(args->tops[0]);
     for (int b = 0; args->kind == OP_CONCAT && args->u.concat.relu && b < args->nbottoms; b++)
         dy += args->u.concat.relu[b] && args->propagate[b] ? blob_elems(args->bottoms[b]) : 0;
     return (struct traffic){written + dy, learnt + param_elems(args, false)};
 }
 
-/* Multiply-adds of a product's forward pass, or taps of all windows; 0: none of these. */
+/* Returns the multiply-adds of a product's forward pass, or the elements of all windows; else 0. */
 static double product_size(const struct op_args *args)
 {
     struct op_product product;
@@ -285,7 +285,7 @@ static double product_size(const struct op_args *args)
 
     switch (args->kind) {
     case OP_CONV:
-    case OP_DECONV: /* every weight meets each place of the smaller plane */
+    case OP_DECONV: /* each weight is used at every place of the smaller plane */
         return blob_elems(args->kind == OP_CONV ? args->tops[0] : args->bottoms[0]) *
                (double)shape_elems(&args->params[0]->shape) /
                (double)shape_dim(&args->params[0]->shape, 0);

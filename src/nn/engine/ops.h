@@ -1,12 +1,12 @@
 /* The operators: what each computes, forward and backward. Every engine implements this table; the
  * CPU engine is its specification, and tests/layers/layer_values and
- * tests/engine/engine_conformance hold engines against it.
+ * tests/engine/engine_conformance compare engines with it.
  *
- * Notation: x are bottoms, y tops, dx and dy their gradients, w parameters, dw theirs. "Sum" over a
- * batch is made in a fixed order and with at least the accuracy of double partial sums. Shapes of
- * tops are given: an operator may rely on them and refuses others. Backward writes dx only where
- * propagate says so, and adds to dw where the parameter says accumulate. NaN goes in, NaN comes
- * out: comparisons below are written so that this holds unless said otherwise. */
+ * Notation: x are bottoms, y tops, dx and dy their gradients, w parameters, dw theirs. A "sum" over
+ * a batch has a fixed order and at least the accuracy of double partial sums. Shapes of tops are
+ * given: an operator may rely on them and refuses others. Backward writes dx only where propagate
+ * says so, and adds to dw where the parameter says accumulate. NaN goes in, NaN comes out:
+ * comparisons below are written so that this holds unless said otherwise. */
 #ifndef POSEIDON_ENGINE_OPS_H
 #define POSEIDON_ENGINE_OPS_H
 
@@ -15,7 +15,7 @@
 /* All operators, one line each: X(ENUM, name, words, ARGS, LOSS or NONE). The enumerator is
  * OP_ENUM; its signature is op_signature_NAME (engine/op_check.h), an engine's implementation
  * ENGINE_NAME; messages use the words. ARGS: op_args.u.NAME is a struct NAME_args, below; LOSS: a
- * struct loss_args. Everything else that is kept per operator is made from this list. */
+ * struct loss_args. All other tables of operators are made from this list. */
 /* clang-format off */
 #define OPERATORS(X)                                                \
     X(CONV, conv, "convolution", ARGS)                              \
@@ -66,8 +66,8 @@ enum op_kind {
 /* clang-format on */
 
 /* Convolution and pooling go over one to three spatial axes: length; height and width; depth,
- * height and width. Member i of kernel, stride, ... belongs to the blobs' axis 2 + i; those behind
- * the last are not looked at. */
+ * height and width. Member i of kernel, stride, ... belongs to the blobs' axis 2 + i; members
+ * beyond the last axis are ignored. */
 enum { OP_SPATIAL = 3 };
 
 struct conv_args {
@@ -78,17 +78,18 @@ struct conv_args {
 };
 
 struct inner_product_args {
-    int axis;  /* bottom is seen as (product of axes before, product of axes from here on) */
+    int axis;  /* the bottom is a matrix: (product of axes before, product of axes from here on) */
     bool bias; /* params: weight (O, K), or (K, O) if transpose; then bias (O) */
     bool transpose;
 };
 
-/* STOCHASTIC is that of Zeiler and Fergus, "Stochastic pooling for regularization of deep
- * convolutional neural networks", 2013. In TRAIN y is an element of its window: the first whose
- * running sum, in reading order and single precision, reaches u times the whole sum (the last one
- * if none does; 0 of an empty window), so that of elements >= 0 each is picked by its share. dx
- * goes there. u is uniform draw e of the sample's sequence (RNG_POOL); e counts the sample's tops
- * in plain row-major order. In TEST y = sum x^2 / sum x, 0 where sum x is not positive. */
+/* STOCHASTIC: Zeiler and Fergus, "Stochastic pooling for regularization of deep convolutional
+ * neural networks", 2013. In TRAIN y is an element of its window: the first whose running sum, in
+ * reading order and single precision, reaches u times the whole sum (the last element if none does;
+ * 0 for an empty window). Elements >= 0 are thus picked by their shares. dx goes to the picked
+ * element. u is uniform draw e of the sample's sequence (RNG_POOL); e counts the elements of the
+ * sample's top in plain row-major order. In TEST y = sum x^2 / sum x, 0 where sum x is not
+ * positive. */
 enum pool_method { POOL_MAX, POOL_AVE, POOL_STOCHASTIC };
 
 struct pool_args {
@@ -107,7 +108,7 @@ struct relu_args {
 struct lrn_args {
     int local_size;
     float alpha, beta, k;
-    bool within_channel; /* k is then 1 whatever it says: Caffe ignores it */
+    bool within_channel; /* k then counts as 1, as in Caffe */
 };
 
 struct dropout_args {
@@ -120,18 +121,18 @@ struct softmax_args {
 
 enum loss_normalization { LOSS_FULL, LOSS_VALID, LOSS_BATCH_SIZE, LOSS_NONE };
 
-/* Of softmax, infogain and sigmoid loss.
+/* Arguments of softmax, infogain and sigmoid loss.
  * Softmax: bottoms: scores, labels (floats holding class numbers, N*inner of them); tops: loss
  * (scalar), optionally the probabilities. backward reads the loss weight from tops[0]->grad.
- * smoothing e: the target is 1 - e + e / classes at the label and e / classes elsewhere, as
- * torch.nn.CrossEntropyLoss has it (Szegedy et al. 2016, section 7). */
+ * smoothing e: the target is 1 - e + e / classes at the label and e / classes elsewhere, as in
+ * torch.nn.CrossEntropyLoss (Szegedy et al. 2016, section 7). */
 struct loss_args {
-    float smoothing; /* of softmax loss: 0 to below 1 */
-    int axis;        /* not of sigmoid loss */
+    float smoothing; /* softmax loss: 0 to below 1 */
+    int axis;        /* unused by sigmoid loss */
     bool has_ignore_label;
     int ignore_label;
     enum loss_normalization normalization;
-    const float *matrix; /* of infogain loss: plain, host memory, borrowed while the op lives; NULL:
+    const float *matrix; /* infogain loss: plain, host memory, borrowed while the op lives; NULL:
                             bottom 2 */
 };
 
@@ -144,9 +145,9 @@ struct accuracy_args {
 
 struct concat_args {
     int axis;
-    /* Per bottom: a fused ReLU that would work in place on it, before it becomes a piece of the
-     * top, and leaves the bottom itself as it is. Backward reads the top's values for it, and takes
-     * dy as 0 where they are not positive. Borrowed while the op lives; NULL: none. */
+    /* Per bottom: true fuses a ReLU into the copy to the top; the bottom itself stays as it is.
+     * Backward then takes dy as 0 where the top is not positive. Borrowed while the op lives; NULL:
+     * none. */
     const bool *relu;
 };
 
@@ -157,24 +158,24 @@ struct eltwise_args {
     const float *coeff; /* SUM: one per bottom, borrowed while the op lives; NULL: all 1 */
 };
 
-/* A fused ReLU (relu in op_args, or in concat_args) stands for one that works in place: where it is
- * behind the operator, y = v < 0 ? 0 : v of what the operator alone would give, v; and backward
- * takes dy as 0 where v was not positive. To the bits that the two give one after the other, where
- * the engine does not say otherwise. */
+/* A fused ReLU (relu in op_args, or in concat_args) replaces a ReLU that works in place behind the
+ * operator. With v the operator's own result, y = v < 0 ? 0 : v; backward takes dy as 0 where v was
+ * not positive. The bits are those of the two ops one after the other, unless the engine says
+ * otherwise. */
 
-/* How an operator adds up with the same operator of all other ranks. sum: replaces each of the
- * `count` values by its sum over the ranks, to the same bits on all of them; every rank calls it in
- * the same order, on the compute thread, which waits. Borrowed, and lives as long as the op. */
+/* Sums of an operator over all ranks. sum: replaces each of the `count` values by its sum over the
+ * ranks, to the same bits on all of them; every rank calls it in the same order, on the compute
+ * thread, which waits. Borrowed, and lives as long as the op. */
 struct op_ranks {
     int (*sum)(void *context, double *values, int count);
     void *context;
 };
 
-/* Batch normalisation per channel (axis 1; a bottom of one axis is one channel), and the affine map
- * of a Scale layer behind it, so that both are one pass over memory. M elements per channel, N*H*W.
+/* Batch normalisation per channel (axis 1; a bottom of one axis is one channel), with the affine
+ * map of a Scale layer behind it in the same pass over memory. M = N*H*W: elements per channel.
  *
  *   params: 0 mean sum (C), 1 variance sum (C), 2 weight of both sums (1): statistics, without
- *           gradient; then gamma (C) if scale, then beta (C) if bias; without them 1 and 0.
+ *           gradient; then gamma (C) if scale, then beta (C) if bias; else gamma 1, beta 0.
  *   global_stats: s = w2; mu = w0 / s, var = w1 / s; both 0 where s is 0.
  *   else: mu = mean of x, var = mean of (x - mu)^2 (biased), over this batch; and forward then does
  *           w2 = fraction w2 + 1, w0 = fraction w0 + mu, w1 = fraction w1 + var * M / (M - 1)
@@ -183,9 +184,8 @@ struct op_ranks {
  *   dbeta = sum dy; dgamma = sum dy (x - mu) r
  *   dx = gamma r dy                                                          with global_stats
  *   dx = gamma r (dy - sum(dy) / M - (x - mu) r sum(dy (x - mu) r) / M)      else
- * ranks: mu, var, M and the two sums in dx are of the batches of all ranks together, whose
- * gradients dy are of the sum of their losses; dbeta and dgamma stay sums over the rank's own
- * batch.
+ * ranks: mu, var, M and the two sums in dx are over the batches of all ranks, and dy is the
+ * gradient of the sum of all ranks' losses; dbeta and dgamma stay sums over the rank's own batch.
  *
  * In place only where `train` is false. */
 struct batch_norm_args {
@@ -196,18 +196,17 @@ struct batch_norm_args {
 };
 
 /* Scale, Bias: y = x g + b. g and b have the shape of x's axes axis .. axis + naxes - 1 and are the
- * same along all others. Each is a parameter, or bottom 1 (the first of them that there is: g, or b
- * where scale is false); the parameters are what remains, in the order g, b. dx = dy g; dg = sum dy
- * x; db = sum dy, over the axes along which they are the same. In place only where `train` is
- * false. */
+ * same along all other axes. With from_bottom, bottom 1 is the first factor: g, or b where scale is
+ * false. The remaining factors are parameters, in the order g, b. dx = dy g; dg = sum dy x;
+ * db = sum dy, over the other axes. In place only where `train` is false. */
 struct scale_args {
     int axis, naxes; /* naxes 0: scalars */
     bool scale, bias;
-    bool from_bottom; /* two bottoms */
+    bool from_bottom; /* bottom 1 is g or b */
 };
 
 /* y = f(x), with the members a, b, c of unary_args. Each line has the enumerator, the layer's type,
- * and whether y tells the derivative: only then may a top that is trained be its bottom, since
+ * and whether y alone gives the derivative: only then may a top be its bottom in training, since
  * backward has y alone. `args` is a pointer to the unary_args. */
 /* clang-format off */
 #define UNARY_LIST(X)                                                                            \
@@ -252,19 +251,19 @@ struct prelu_args {
     bool shared;
 };
 
-/* Tops are consecutive pieces of the bottom along the axis, in sizes given by their shapes. Of a
- * top without gradient, dx is 0 in its piece. */
+/* Tops are consecutive pieces of the bottom along the axis, in sizes given by their shapes. dx is 0
+ * in the piece of a top without gradient. */
 struct slice_args {
     int axis;
 };
 
-/* The top's window of bottom 0: y[i] = x[i + offset], per axis. dx is 0 outside. Bottom 1, if any,
- * only gave the shape. */
+/* The top is a window of bottom 0: y[i] = x[i + offset], per axis. dx is 0 outside. Bottom 1, if
+ * any, only gives the shape. */
 struct crop_args {
     int64_t offset[SHAPE_MAX_AXES];
 };
 
-/* The bottom's axis, repeated `tiles` times as a whole. dx = sum over the copies. */
+/* The top repeats the bottom's whole axis `tiles` times. dx = sum over the copies. */
 struct tile_args {
     int axis, tiles;
 };
@@ -272,7 +271,7 @@ struct tile_args {
 enum reduce_operation { REDUCE_SUM, REDUCE_ASUM, REDUCE_SUMSQ, REDUCE_MEAN };
 
 /* All axes from `axis` on become one number: y = coeff sum f(x), f = x, |x|, x^2, or x / K for the
- * mean, K their number. dx = coeff dy times 1, sign(x) (0 at 0), 2 x, 1 / K. */
+ * mean, K the number of elements summed. dx = coeff dy times 1, sign(x) (0 at 0), 2 x, 1 / K. */
 struct reduce_args {
     enum reduce_operation operation;
     int axis;
@@ -282,8 +281,8 @@ struct reduce_args {
 /* The top_k largest along one axis, largest first; of equal values the one with the greater index
  * first (Caffe sorts pairs of value and index); NaN counts as the smallest. With has_axis, the top
  * has the bottom's shape with top_k on that axis and holds indices, or values if out_max_val.
- * Without, the bottom is seen as (N, D): the top is (N, 1, top_k, 1...) of indices (places within
- * D), or (N, 2, top_k, 1...) of indices and values if out_max_val. No backward. */
+ * Without has_axis, the bottom is seen as (N, D): the top is (N, 1, top_k, 1...) of indices (places
+ * within D), or (N, 2, top_k, 1...) of indices and values if out_max_val. No backward. */
 struct argmax_args {
     bool has_axis;
     int axis;
@@ -295,7 +294,7 @@ struct argmax_args {
  * m = mean, v = mean of (x - m)^2, q = sqrt(v) + eps.
  *   without variance: y = x - m;           dx = dy - mean(dy)
  *   with variance:    y = (x - m) / q;     dx = (dy - mean(dy) - y mean(dy y)) / q
- * (that dx is Caffe's, which treats q as sqrt(v) in the last term). */
+ * The last dx is Caffe's, which treats q as sqrt(v) in the last term. */
 struct mvn_args {
     bool variance, across;
     float eps;
@@ -347,7 +346,7 @@ struct spp_args {
 /* All losses: y is one number, the divisor D is at least 1; dx = dy (the loss weight) times the
  * derivative. Labels get no gradient. */
 
-/* OP_SIGMOID_LOSS, of loss_args. Bottoms: x and targets t of one shape.
+/* OP_SIGMOID_LOSS, with loss_args. Bottoms: x and targets t of one shape.
  * y = -sum (x (t - [x >= 0]) - ln(1 + e^(x - 2 x [x >= 0]))) / D;
  * dx = (sigmoid(x) - t) / D; elements whose t, cut to an integer, is ignore_label are left out of
  * both. D: FULL all elements, VALID those not ignored, BATCH_SIZE axis 0, NONE 1. */
@@ -355,15 +354,15 @@ struct spp_args {
 /* OP_EUCLIDEAN_LOSS: two bottoms of one shape; y = sum (x0 - x1)^2 / (2 N), N = axis 0;
  * dx0 = (x0 - x1) / N = -dx1. */
 
-/* Scores (N, D), D all axes after the first, and one label per row. m = max(0, 1 + x), where x is
- * negated at the label. L1: y = sum m / N, dx = sign(m) / N; L2: y = sum m^2 / N, dx = 2 m / N;
- * both negated at the label. */
+/* Hinge loss: scores (N, D), D all axes after the first, and one label per row. m = max(0, 1 + x),
+ * where x is negated at the label. L1: y = sum m / N, dx = sign(m) / N; L2: y = sum m^2 / N, dx = 2
+ * m / N; dx is negated at the label. */
 struct hinge_loss_args {
     bool l2;
 };
 
-/* Features a and b (N, C), similar (N; cut to an integer, not 0: similar). d2 = sum over C of
- * (a - b)^2, d = sqrt(d2).
+/* Contrastive loss: features a and b (N, C), similar (N; cut to an integer, not 0: similar). d2 =
+ * sum over C of (a - b)^2, d = sqrt(d2).
  *   similar:  d2;  da = (a - b) / N
  *   else:     max(margin - d, 0)^2;  da = -(margin - d) / (d + 1e-4) (a - b) / N where margin > d
  *   legacy:   max(margin - d2, 0);   da = -(a - b) / N where margin > d2
@@ -373,8 +372,8 @@ struct contrastive_loss_args {
     bool legacy;
 };
 
-/* OP_INFOGAIN_LOSS: scores and labels of loss_args, and the matrix H (classes x classes): bottom 2,
- * or given.
+/* OP_INFOGAIN_LOSS: scores, labels as in softmax loss, and a matrix H (classes x classes): bottom
+ * 2, or loss_args.matrix.
  * p = softmax; y = -sum over k of H[label, k] ln max(p_k, 1e-20), / D;
  * dx_k = (p_k sum_j H[label, j] - H[label, k]) / D. Tops: loss, optionally p. D as for softmax
  * loss. */

@@ -1,4 +1,4 @@
-/* The roof that every operator is under, measured through the engine's own products and updates. */
+/* The roofline, measured by the engine's own products and updates. */
 #include "engine/roofline.h"
 
 #include "util/clock.h"

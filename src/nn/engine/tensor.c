@@ -63,7 +63,7 @@ int shape_axis(const struct shape *shape, int axis, int *out)
     return 0;
 }
 
-/* The axes with `between` them. */
+/* Writes the axes with `between` between them. */
 static struct shape_text put_axes(const struct shape *shape, const char *between)
 {
     struct shape_text out = {""};

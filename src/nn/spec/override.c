@@ -79,7 +79,7 @@ static int set_field(struct text_doc *solver, const char *setting)
             text_read_string("--set", strbuf_text(&text), text.length, root->descriptor, &parsed);
     if (!status)
         status = field_move(text_root(parsed), field, root, field);
-    else if (!strncmp(error_text(), "--set:", 6)) { /* the place means nothing here */
+    else if (!strncmp(error_text(), "--set:", 6)) { /* an override has no line in a file */
         const char *reason = strstr(error_text(), ": ");
         error_set("--set %s%s", setting, reason ? reason : "");
     }

@@ -20,7 +20,7 @@ struct reader {
     struct text_doc *doc;
     int depth;
     const ProtobufCMessageDescriptor *stack[DEPTH_MOST + 1]; /* open messages, outermost first */
-    const ProtobufCMessage *layer; /* last message opened below the root */
+    const ProtobufCMessage *layer; /* last message opened directly below the root */
     text_check_type *check_type;   /* may be NULL */
     bool drop_idle;
     int line_of[DEPTH_MOST + 1]; /* lines on which the messages of `stack` begin */
@@ -49,7 +49,7 @@ int doc_create(const char *name, ProtobufCMessage *root, struct text_doc **out);
 /* Reads all bytes of a file. The caller frees *out, also after a failure. */
 int text_read_bytes(const char *path, struct strbuf *out);
 
-/* Adds a line on an unknown thing at a token, with the layer around it. */
+/* Adds a line to `refused`: PLACE TAIL, for the unknown field or type at a token and its layer. */
 void reader_refuse(struct reader *r, const struct scan_token *at, size_t room, const char *tail);
 
 /* ---- values (text_value.c) ---- */

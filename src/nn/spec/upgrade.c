@@ -158,7 +158,7 @@ static int upgrade_layer(const struct text_doc *doc, Caffe__V1LayerParameter *ol
         const ProtobufCFieldDescriptor *source = &from->fields[i];
         const ProtobufCFieldDescriptor *target = message_find_field(to, source->name);
 
-        /* Fields with an unchanged name have an unchanged kind, except type and param. */
+        /* A field of the same name in both forms has the same type, except type and param. */
         if (target != NULL && target->type == source->type && target->label == source->label &&
             upgrade_move(&old->base, source->name, &layer->base, source->name))
             return -1;

@@ -15,10 +15,10 @@
 enum { FIELDS = 4 };
 
 #define HEADER "layer,type,forward_s,backward_s"
-/* Longer than any pass takes: a number beyond it is a mistake in the unit. */
+/* Longest time of a pass; a larger number is a mistake in the unit. */
 #define MOST_SECONDS 1e5
 
-/* Takes one field off *rest, unquoting in place; *rest is NULL after the last one. */
+/* Takes one field off *rest, unquoting in place; sets *rest to NULL after the last field. */
 static int take_field(char **rest, char **out)
 {
     char *from = *rest, *to = *rest;
@@ -49,11 +49,11 @@ static int split(char *line, char *field[FIELDS])
     int n = 0;
 
     for (char *rest = line; rest; n++) {
-        char *one;
-        if (take_field(&rest, &one))
+        char *value;
+        if (take_field(&rest, &value))
             return -1;
         if (n < FIELDS)
-            field[n] = one;
+            field[n] = value;
     }
     if (n != FIELDS)
         return error_set("expected %d fields (%s), found %d", FIELDS, HEADER, n);
@@ -73,14 +73,14 @@ static int parse_seconds(const char *text, const char *what, double *out)
 
 static int add_layer(struct profile *profile, char *field[FIELDS], int line)
 {
-    const struct profile_layer *other = profile_find(profile, field[0]);
+    const struct profile_layer *earlier = profile_find(profile, field[0]);
     struct profile_layer layer = {.line = line};
     int status;
 
     if (!*field[0])
         return error_set("expected a layer's name, found nothing");
-    if (other)
-        return error_set("layer '%s' was given in line %d already", field[0], other->line);
+    if (earlier)
+        return error_set("layer '%s' was given in line %d already", field[0], earlier->line);
     if (parse_seconds(field[2], "forward_s", &layer.forward) ||
         parse_seconds(field[3], "backward_s", &layer.backward))
         return error_context("layer '%s'", field[0]);
@@ -92,7 +92,7 @@ static int add_layer(struct profile *profile, char *field[FIELDS], int line)
     return status ? -1 : 0;
 }
 
-/* Other comments may begin with that word, too: only a number makes it the input's shape. */
+/* Reads the batch from "# input 64 ..."; that comment without a number is ignored. */
 static int take_comment(struct profile *profile, const char *text)
 {
     static const char input[] = "# input ";

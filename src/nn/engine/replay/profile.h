@@ -8,14 +8,14 @@
  *     *,GEMM,0.021,0
  *     *update,SGD,0.55,0
  *
- * The input's first axis is the batch that was timed: with that line no other batch can be
- * replayed. One line per layer of the net, in any order; type is for the reader. A name with a
- * comma or a quote is written in quotes, quotes doubled. Three are no layers: the forward_s of '*'
- * is the time of one GFLOP (a multiply-add counted as 2) of matrix product, which rebuilding
- * gradients from sufficient factors costs; that of
- * '*update' the time in which the solver's rule changes 10^9 parameters. Without those lines it
- * costs nothing. '*copy' has the time in which 10^9 bytes come from the device to its host, and
- * back to it; only `poseidon plan` counts it. `poseidon time --profile=FILE` writes one. */
+ * The input's first axis is the batch that was timed: a file with that line can replay no other
+ * batch. Each layer of the net has a line, in any order; type is for the reader. A name with a
+ * comma or a quote is written in quotes, quotes doubled. Three lines are no layers:
+ *   *        forward_s: one GFLOP (a multiply-add counts as 2) of matrix product, which rebuilding
+ *            gradients from sufficient factors takes; no time without the line
+ *   *update  forward_s: the solver's rule for 10^9 parameters; no time without the line
+ *   *copy    10^9 bytes from the device to its host, and back; only `poseidon plan` reads it
+ * `poseidon time --profile=FILE` writes a profile. */
 #ifndef POSEIDON_ENGINE_REPLAY_PROFILE_H
 #define POSEIDON_ENGINE_REPLAY_PROFILE_H
 
@@ -28,12 +28,12 @@
 struct profile_layer {
     char *name, *type;        /* owned */
     double forward, backward; /* seconds */
-    int line;                 /* where it stands in the file */
+    int line;                 /* line number in the file */
 };
 
 struct profile {
     char *file; /* owned */
-    int batch;  /* samples of the passes that were timed; 0: the file does not tell */
+    int batch;  /* samples of a timed pass; 0: the file does not tell */
     int nlayers;
     struct profile_layer *layers; /* owned */
 };
@@ -41,10 +41,10 @@ struct profile {
 /* Reads the file; messages say FILE:LINE, what was expected and what was found. */
 int profile_read(const char *file, struct profile *out);
 
-/* The line of that layer; NULL if there is none. */
+/* Returns the layer's line; NULL if there is none. */
 const struct profile_layer *profile_find(const struct profile *profile, const char *layer);
 
-/* Appends one line in the file's form; profile_begin appends the header. */
+/* Append the header (profile_begin), and one line in the file's form (profile_add). */
 void profile_begin(struct strbuf *text);
 void profile_add(struct strbuf *text, const char *layer, const char *type, double forward,
                  double backward);

@@ -2,10 +2,9 @@
  * and gradients have their real places and sizes, so that all traffic is real; activations have no
  * memory.
  *
- * Time is slept, not burnt: an op's end is a moment on the clock, of which the last stretch is
- * spun, and what one op overslept is taken off the next, so that errors do not add up. Memory that
- * nobody writes stays the system's untouched zero pages: values and gradients are all 0, at no
- * cost. */
+ * An op sleeps until its end on the clock, and spins for the last stretch; the next op takes off
+ * what one op overslept, so that errors do not add up. Memory that nobody writes is the system's
+ * untouched zero pages: values and gradients are 0, at no cost. */
 #define _GNU_SOURCE
 #include "engine/engine_internal.h"
 
@@ -21,26 +20,26 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-/* The timer is trusted to this much; the rest of a nap is spun. */
+/* Time before an op's end at which the sleep ends; the rest is spun. */
 #define SPIN_NS 50000
-/* The system may have woken us this late, not a wait for parameters: then nothing is owed. */
+/* Longest gap between ops that follow at once; after a wait for parameters nothing is owed. */
 #define GAP_NS 50000
 
-/* The weight gradient of an inner product: m x n. */
+/* Size of an inner product's weight gradient: m x n. */
 struct product {
     int64_t m, n;
 };
 
 struct replay_engine {
     struct profile profile;
-    int64_t dilate; /* at least 1 */
+    int64_t dilate; /* divisor of the wire's bytes, at least 1 */
     double gemm;    /* seconds per GFLOP */
     double update;  /* seconds per 10^9 parameters */
-    int64_t end;    /* when the last op ended, ns */
-    int64_t owed;   /* how much later than it should have, ns */
-    float *zeros;   /* what factors() shows */
+    int64_t end;    /* time of the last op's end, ns */
+    int64_t owed;   /* oversleep of the last op, ns */
+    float *zeros;   /* blank factors, for replay_factors */
     size_t nzeros;
-    struct product *products; /* of all inner products; owned */
+    struct product *products; /* sizes of all inner products; owned */
     int nproducts;
 };
 
@@ -50,10 +49,10 @@ struct replay_op {
     int64_t forward, backward; /* ns */
 };
 
-/* Stands in tensor.layout of what has no memory. */
+/* Mark in tensor.layout of a tensor without memory. */
 static const char blank;
 
-/* Until that moment; returns the one it really is. */
+/* Sleeps until `end`; returns the time at which it really woke. */
 static int64_t nap_until(int64_t end)
 {
     int64_t at = clock_ns(), wake = end - SPIN_NS;
@@ -74,8 +73,8 @@ static int nap_pass(struct replay_engine *engine, int64_t duration)
 
     if (duration == 0)
         return 0;
-    /* Between two ops that follow at once, the late end of the first is made good. Where there was
-     * something else in between, such as waiting for parameters, that went on meanwhile. */
+    /* If this op follows the last one at once, its end makes good the last op's oversleep.
+     * Otherwise a wait, such as for parameters, went on meanwhile, and nothing is owed. */
     end = start + duration - (start - engine->end < GAP_NS ? engine->owed : 0);
     engine->end = nap_until(end);
     engine->owed = engine->end - end;
@@ -108,7 +107,7 @@ static const struct op_i test_table = {replay_forward, NULL, replay_destroy};
 
 /* ---- memory ---- */
 
-/* Keeps its size in front, one cache line. */
+/* Bytes in front of an allocation, a cache line, which hold its size. */
 enum { MEMORY_HEAD = 64 };
 
 static int replay_alloc(void *context, size_t bytes, const char *what, void **out)
@@ -138,7 +137,7 @@ static void replay_free(void *context, void *memory)
     munmap(start, all);
 }
 
-/* Values mean nothing here. */
+/* Does nothing: a blank device's values mean nothing. */
 static int replay_write(void *context, struct tensor *to, const float *from)
 {
     (void)context;
@@ -198,7 +197,7 @@ static int grow_zeros(struct replay_engine *engine, size_t elems)
     return 0;
 }
 
-/* Remembers a product that may have to be rebuilt from factors, and makes blank ones for it. */
+/* Remembers a product whose gradient may be rebuilt from factors, and makes its blank factors. */
 static int add_product(struct replay_engine *engine, const struct op_args *args)
 {
     const struct shape *bottom = &args->bottoms[0]->value.shape, *top = &args->tops[0]->value.shape;
@@ -218,7 +217,7 @@ static int find_times(struct replay_engine *engine, const struct op_args *args,
     const struct profile_layer *layer = profile_find(&engine->profile, args->layer);
 
     if (!layer &&
-        args->kind != OP_SPLIT) /* the net adds splits itself; they compute next to nothing */
+        args->kind != OP_SPLIT) /* the net itself adds splits, which take almost no time */
         return error_set("profile %s has no line for layer '%s' (%s); poseidon time --profile=FILE "
                          "writes one for every layer",
                          engine->profile.file, args->layer, op_kind_name(args->kind));
@@ -260,8 +259,8 @@ static void replay_factors(struct op *op, const float **bottom, const float **to
     *bottom = *top_grad = ((struct replay_op *)op)->engine->zeros;
 }
 
-/* Where the wire is dilated, a gradient to be rebuilt comes with both its sizes divided. The time
- * that takes is not to shrink: it is that of the layer's own size. */
+/* Returns a product's undilated size. A dilated wire divides both sizes of a gradient that is
+ * rebuilt from factors, but the time to rebuild is that of the layer's own size. */
 static struct product undilated(const struct replay_engine *engine, int64_t m, int64_t n)
 {
     int64_t by = engine->dilate;
@@ -289,7 +288,7 @@ static int replay_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int
     return 0;
 }
 
-/* Values mean nothing here: what counts is how many there are. */
+/* Takes the profile's time for n parameters. */
 static int replay_update(void *context, const struct device_update *update, float *value,
                          const float *grad, float *history, size_t stride, size_t n,
                          enum device_turn turn)
@@ -297,13 +296,13 @@ static int replay_update(void *context, const struct device_update *update, floa
     const struct replay_engine *engine = context;
 
     (void)update, (void)value, (void)grad, (void)history, (void)stride, (void)turn;
-    if (engine->update > 0) /* 10^9 parameters in so many seconds: one in as many ns */
+    if (engine->update > 0) /* seconds for 10^9 parameters are ns for one */
         nap_until(clock_ns() + (int64_t)(engine->update * (double)n * (double)engine->dilate));
     return 0;
 }
 
-/* Gradients are encoded and added up as in training: their time is the host's, whatever engine is
- * replayed. */
+/* Services of the replayed device. Gradients are encoded and added up as in training, in the host's
+ * time, whichever engine is replayed. */
 static const struct device_services_i services = {
     .update = replay_update, .sumsq = device_host_sumsq, .encode = device_host_encode};
 
@@ -341,7 +340,8 @@ static int replay_open(const struct engine_options *options, void **context)
     engine->gemm = gemm ? gemm->forward : 0;
     update = profile_find(&engine->profile, PROFILE_UPDATE);
     engine->update = update ? update->forward : 0;
-    prctl(PR_SET_TIMERSLACK, 1UL); /* of this thread, which will compute: wake it on time */
+    prctl(PR_SET_TIMERSLACK, 1UL); /* timer slack of this thread, which will compute: wake up on
+                                      time */
     *context = engine;
     return 0;
 }
