@@ -318,8 +318,7 @@ int layer_backward(struct layer *layer, const struct pass *pass)
         return layer->i->backward(layer, pass);
     for (int i = 0; i < layer->nops; i++) {
         if (layer->i->op_per_bottom && !layer->tops[i]->wants_grad)
-            continue; /* no loss depends on this top; its bottom's gradient is 0 (net/net_memory.c)
-                       */
+            continue; /* no loss depends on this top: its bottom's gradient is 0 */
         if (op_backward(layer->ops[i], pass))
             return -1;
         for (int p = 0; p < layer->nparams; p++)
