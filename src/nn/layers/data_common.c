@@ -352,7 +352,7 @@ static bool is_opened(const struct layer *layer)
     return layer->i->build == data_build && ((struct data *)layer->state)->source;
 }
 
-/* Gives `layer` the order of `other` if `other` departs further from the file's order. */
+/* Raises `layer`'s shuffle and rand_skip to those of `other`, where larger, and takes its order. */
 static int align(const struct layer *layer, const struct layer *other, const struct layer_env *env)
 {
     struct data *own = layer->state, *its = other->state;

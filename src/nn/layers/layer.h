@@ -110,15 +110,15 @@ struct layer_i {
     const char *type;              /* name in Caffe */
     struct op_count bottoms, tops; /* both zero: those of its operator */
     bool is_data;                  /* a source of samples: has no bottoms */
-    bool from_program;       /* a data layer that reads nothing: the program writes its tops */
-    bool reads_labels;       /* bottom 0 holds scores of classes, bottom 1 labels */
-    bool is_score;           /* top 0 is a score, better the larger, not a loss */
-    bool transforms;         /* reads transform_param */
-    bool no_in_place;        /* a top named like its bottom is an error */
-    unsigned no_gradient_to; /* bit b: bottom b never receives a gradient (labels); adds to the
-                                operator's own mask */
-    unsigned drops_gradient; /* bit b: a gradient that such a bottom would need is silently dropped,
-                                as in Caffe; without the bit it is an error */
+    bool from_program;         /* a data layer that reads nothing: the program writes its tops */
+    bool reads_labels;         /* bottom 0 holds scores of classes, bottom 1 labels */
+    bool is_score;             /* top 0 is a score, better the larger, not a loss */
+    bool transforms;           /* reads transform_param */
+    bool no_in_place;          /* a top named like its bottom is an error */
+    unsigned no_gradient_to;   /* bit b: bottom b never receives a gradient (labels); adds to the
+                                  operator's own mask */
+    unsigned drops_gradient;   /* bit b: a gradient wanted for bottom b, which gets none, is dropped
+                                  silently, as in Caffe; without the bit it is an error */
     unsigned no_gradient_from; /* bit t: top t passes no gradient back (indices, counts) */
     bool normalizes;           /* a loss with loss_param's ignore_label and normalization */
     enum loss_normalization normalization; /* the default of a loss that `normalizes` */
@@ -245,7 +245,7 @@ int layer_setup(struct layer *layer, const struct layer_env *env);
 int layer_declare_param(struct layer *layer, const char *what, int naxes, const int64_t *dim,
                         const Caffe__FillerParameter *filler);
 
-/* Appends a line that begins with the layer's name to env->notices, unless the same line is there
+/* Appends a line that begins with the layer's name to env->notices, unless that has the same line
  * already. Text that begins with "warning: " is logged as a warning. */
 int layer_notice(const struct layer *layer, const struct layer_env *env, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

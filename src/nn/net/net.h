@@ -64,7 +64,7 @@ struct net {
     struct param *params; /* owned. A test net has only those that the training net lacks */
     const struct net *owner_of_params; /* the training net that lends parameters, or NULL */
     int ngroups;
-    struct group *groups; /* of the parameters owned; forward order of their owners */
+    struct group *groups; /* groups of the parameters owned, in forward order of their layers */
     int *group_of_layer;  /* per layer: the first group it reads, or -1; net_groups_of gives all */
     size_t elems;         /* floats of each arena, padding between groups included */
     size_t nlearnable;    /* parameters without padding */

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Pieces begin at multiples of this: suits the widest vectors and a GPU's memory transactions. */
+/* Alignment of pieces: suits the widest vectors and a GPU's memory transactions. */
 #define PIECE_ALIGN 256
 
 struct planner {
