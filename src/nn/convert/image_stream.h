@@ -33,7 +33,7 @@ struct image_stream {
     /* Takes image 0, 1, ... in turn, on the caller's thread. -1 with a message ends the stream. */
     int (*take)(void *context, uint64_t number, const struct streamed *image);
     void *context;
-    struct image_outputs *outputs; /* removed when a signal comes */
+    struct image_outputs *outputs; /* outputs to remove when a signal comes */
     bool (*interrupted)(void);     /* true: a signal that is held back has come */
     void (*release)(void);         /* Lets the held-back signal end the process. */
 };

@@ -6,7 +6,7 @@
 
 /* Sum of images; all zero: no image yet. */
 struct mean_image {
-    struct shape shape; /* C,H,W of the first image, and of all others */
+    struct shape shape; /* C,H,W, equal for all images */
     double *sum;        /* owned; exact for bytes */
     uint64_t count;
 };

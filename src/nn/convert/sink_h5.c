@@ -15,13 +15,13 @@
 struct hdf5_sink {
     struct sink sink;
     struct sink_options o;
-    hid_t file; /* negative: not open */
+    hid_t file; /* negative: the file is not open */
     struct h5_output data;
     struct shape shape;  /* shape of the first image */
     size_t chunk;        /* records per chunk */
     struct strbuf block; /* records not written yet */
     uint64_t written;
-    struct strbuf label; /* labels, an int32_t per record */
+    struct strbuf label; /* int32_t labels of all records */
 };
 
 /* ---- pieces of the file, with HDF5's lock held ---- */

@@ -1,7 +1,6 @@
-/* BatchNorm: normalises each channel by its batch's mean and variance, or by the running ones that
- * its three parameters hold. Those are measured, not learnt: mean sum, variance sum, and the weight
- * of both.
- */
+/* BatchNorm: normalises each channel by its batch's mean and variance, or by the running ones in
+ * its three parameters: mean sum, variance sum, and the weight of both. These parameters are
+ * measured, not learnt. */
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
@@ -56,7 +55,7 @@ static int batch_norm_setup(struct layer *layer, const struct layer_env *env)
 
 const struct layer_i layer_batch_norm = {
     .type = "BatchNorm",
-    .wants_own_top = layer_always, /* and the op of a Scale behind works for both */
+    .wants_own_top = layer_always, /* a Scale in place on the top is merged, which is no obstacle */
     .takes_relu = layer_always,
     .setup_in = batch_norm_setup,
     .op = OP_BATCH_NORM,

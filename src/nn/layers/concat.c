@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The axis of a `name` layer: `axis`, or what Caffe called `name`_dim before; NULL: not given. */
+/* Resolves the axis of a `name` layer: `axis`, or Caffe's old field `name`_dim. NULL: not given. */
 static int find_axis(const struct layer *layer, const char *name, const int32_t *axis,
                      const uint32_t *old, int *out)
 {
@@ -45,7 +45,7 @@ static int concat_setup(struct layer *layer)
 
 static void concat_arguments(const struct layer *layer, struct op_args *args)
 {
-    bool *relu = layer->state; /* per bottom */
+    bool *relu = layer->state; /* per bottom: the op applies a ReLU */
 
     for (int b = 0; b < layer->nbottoms; b++)
         relu[b] = layer->taken[b] != NULL;
@@ -69,8 +69,7 @@ const struct layer_i layer_split = {
     .op = OP_SPLIT,
 };
 
-/* Axes axis..end_axis become one; where end_axis is just before axis, an axis of size 1 comes in.
- */
+/* Joins axes axis..end_axis. If end_axis is just before axis, inserts an axis of size 1. */
 static int flatten_setup(struct layer *layer)
 {
     const Caffe__FlattenParameter *p =
@@ -100,7 +99,7 @@ const struct layer_i layer_flatten = {
     .op = OP_FLATTEN,
 };
 
-/* Where top t begins, or the end of the last one. */
+/* Sets *place to where top t begins along the axis; t = ntops: to the end of the last top. */
 static int slice_place(const struct layer *layer, int t, int64_t size, int64_t *place)
 {
     const Caffe__SliceParameter *p = layer->param->slice_param;
@@ -154,7 +153,7 @@ const struct layer_i layer_slice = {
     .op = OP_SLICE,
 };
 
-/* Which axes of the bottom are replaced: [begin, end). */
+/* Finds the axes of the bottom that are replaced: [begin, end). */
 static int reshape_range(const struct layer *layer, const Caffe__ReshapeParameter *p, int *begin,
                          int *end)
 {
@@ -173,12 +172,12 @@ static int reshape_range(const struct layer *layer, const Caffe__ReshapeParamete
     return 0;
 }
 
-/* The new axes, 0 and -1 resolved; `room` elements are theirs. */
+/* Sets dim to the new axes, with 0 and -1 resolved. The new axes must hold `room` elements. */
 static int reshape_dims(const struct layer *layer, const Caffe__BlobShape *wanted, int begin,
                         int64_t room, int64_t *dim)
 {
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
-    int64_t known = 1, own = 0; /* own: what is known where the first dim is the batch */
+    int64_t known = 1, own = 0; /* own: `known` with the bottom's batch as first dim */
     int infer = -1;
     char hint[128] = "";
 

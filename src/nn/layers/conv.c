@@ -1,8 +1,8 @@
-/* Convolution and its relatives, over one to three spatial axes. Convolution: top = floor((bottom +
- * 2 pad - extent) / stride) + 1 per axis, where the extent of a dilated kernel is dilation *
- * (kernel - 1) + 1. Several bottoms share the weights, one top each: then there is one op per
- * bottom, and gradients of the later ones add to those of the first.
+/* Convolution and its relatives, over one to three spatial axes.
  *
+ * Convolution: top = floor((bottom + 2 pad - extent) / stride) + 1 per axis; the extent of a
+ * dilated kernel is dilation * (kernel - 1) + 1. Several bottoms share the weights: one op and one
+ * top per bottom; the ops add their weight gradients.
  * Deconvolution is the transpose: top = stride * (bottom - 1) + extent - 2 pad.
  * DepthwiseConvolution is a Convolution with one group per channel unless the file gives a group;
  * ConvolutionDepthwise always has one group and one output per channel. Im2col gives the windows
@@ -34,7 +34,8 @@ static int conv_read_geometry(const struct layer *layer, const Caffe__Convolutio
     return 0;
 }
 
-/* Groups and outputs; those that a type implies may be left out. */
+/* Reads groups and outputs. The two depthwise types imply groups, ConvolutionDepthwise outputs
+ * too. */
 static int conv_read_channels(struct layer *layer, const Caffe__ConvolutionParameter *p,
                               int64_t *outputs)
 {
@@ -129,7 +130,7 @@ static int conv_set_top(struct layer *layer, int64_t outputs)
     double flops = 2.0 * layer->nbottoms * (double)outputs *
                    (double)(bottom->dim[1] / args->group) * (double)bottom->dim[0];
 
-    /* every weight meets each place of the smaller of the two images */
+    /* each weight is used once per place of the smaller image, bottom or top */
     for (int i = 0; i < bottom->naxes - 2; i++) {
         if (conv_top_size(layer, args, i, bottom->dim[2 + i], &dim[2 + i]))
             return -1;
@@ -157,7 +158,7 @@ static int conv_declare_params(struct layer *layer, int64_t outputs,
                                  p->bias_filler);
 }
 
-/* Of the channels. */
+/* Fails unless `axis` is 1, that of the channels. */
 static int conv_check_axis(const struct layer *layer, const Caffe__ConvolutionParameter *p)
 {
     int axis;
@@ -230,7 +231,7 @@ static int im2col_setup(struct layer *layer)
     flops = layer->flops;
     outputs = layer->bottoms[0]->value.shape.dim[1];
     for (int i = 0; i < conv_spatial_axes(layer) && outputs <= INT32_MAX; i++)
-        outputs *= layer->u.conv.kernel[i]; /* more are refused with the shape */
+        outputs *= layer->u.conv.kernel[i]; /* shape_set refuses larger products */
     if (conv_set_top(layer, outputs))
         return -1;
     layer->flops = flops;

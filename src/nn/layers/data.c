@@ -1,4 +1,4 @@
-/* Layers that read samples from files: Data (an image file or a data base), ImageData (a list of
+/* Layers that read samples from files: Data (an HDF5 file, LMDB or LevelDB), ImageData (a list of
  * photographs) and HDF5Data (named data sets of listed files). */
 #include "layers/data_internal.h"
 
@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* Whether each rank has a source of its own, of a definition that may say so. */
+/* True if each rank has a source of its own (shared_file_system: false). */
 #define IS_OWN(p) ((p)->has_shared_file_system && !(p)->shared_file_system)
 
 static int data_open(struct layer *layer, struct data *state, const struct layer_env *env)
@@ -23,7 +23,7 @@ static int data_open(struct layer *layer, struct data *state, const struct layer
     return status;
 }
 
-/* The fields of that name in today's form; V1 nets had theirs moved. */
+/* Adds a notice about transform fields outside transform_param; V1 definitions had them moved. */
 static int data_notice_transform(const struct layer *layer, const struct layer_env *env,
                                  const char *param)
 {
@@ -33,7 +33,7 @@ static int data_notice_transform(const struct layer *layer, const struct layer_e
                         param);
 }
 
-/* Fields that look as if they did something. */
+/* Adds notices about fields that have no effect. */
 static int data_notices(const struct layer *layer, const struct layer_env *env,
                         const Caffe__DataParameter *p)
 {
@@ -149,7 +149,7 @@ static void image_data_images(const struct layer *layer, struct layer_images *ou
 
     data_images(layer, out);
     out->as_stored = p->new_height == 0;
-    if (!out->as_stored) /* wherever the images are */
+    if (!out->as_stored) /* the shape is known without the source */
         out->record = (struct shape){
             .naxes = 3,
             .dim = {p->is_color ? 3 : 1, (int64_t)p->new_height, (int64_t)p->new_width}};

@@ -1,8 +1,7 @@
-/* What the layers that read samples share.
+/* State and set-up shared by the layers that read samples.
  *
- * When only the model is looked at, no batch is read: shapes then come from what the user said,
- * from the source where it is there, else from the definition and an assumption that is said aloud.
- */
+ * When a command only looks at the model (look_only), no batch is read. Shapes then come from the
+ * user, else from an existing source, else from the definition and a printed assumption. */
 #include "layers/data_internal.h"
 
 #include "util/alloc.h"
@@ -19,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Image size assumed when nothing tells. */
+/* Image size assumed if neither the definition nor the user gives one. */
 #define ASSUMED_CHANNELS 3
 #define ASSUMED_SIZE     224
 
@@ -68,7 +67,7 @@ struct data *data_make_state(struct layer *layer, const struct layer_env *env, b
     return state;
 }
 
-/* `source`, or SOURCE_RANK where every rank has its own. */
+/* Returns the path of `source`, or of SOURCE_RANK if every rank has its own (`own`). */
 static char *source_path(const char *source, bool own, const struct layer_env *env)
 {
     struct strbuf name = {0};
@@ -90,7 +89,7 @@ char *data_source(struct data *state, const char *source, bool own, const struct
         return path;
     state->ranks_per_sample = (uint64_t)state->options.nranks;
     state->options.first_sample /= state->ranks_per_sample;
-    /* Sample n of one rank is another image than sample n of the next: other draws, too. */
+    /* ranks with sources of their own draw differently: equal sample numbers are unlike images */
     state->options.seed += (uint64_t)env->rank;
     state->options.rank = 0;
     state->options.nranks = 1;
@@ -112,7 +111,7 @@ int data_forced_color(const struct layer *layer, enum image_color *out)
     return 0;
 }
 
-/* The record's shape where no source is there, and whether part of it had to be assumed. */
+/* Finds the record's shape, C,H,W, without a source. *assumed: part of the shape is a guess. */
 static int record_assume(const struct layer *layer, const struct layer_env *env,
                          const int64_t known[3], int64_t dim[3], bool *assumed)
 {
@@ -143,7 +142,7 @@ static int record_assume(const struct layer *layer, const struct layer_env *env,
     return 0;
 }
 
-/* Whether the source could be opened: a file or a folder, no pipe that would be waited for. */
+/* Sets *there if the source is a file or a folder; opening a pipe would block. */
 static int source_is_there(const char *source, bool own, const struct layer_env *env, bool *there)
 {
     struct stat st;
@@ -156,7 +155,7 @@ static int source_is_there(const char *source, bool own, const struct layer_env 
     return 0;
 }
 
-/* The tops' shapes as the open source has them; of images the window that crop_size leaves. */
+/* Sets the tops' shapes from the open source; crop_size replaces the size of images. */
 static int shapes_of_source(struct layer *layer, const struct source *source, int batch)
 {
     const Caffe__TransformationParameter *t = layer->param->transform_param;
@@ -178,7 +177,7 @@ static int shapes_of_source(struct layer *layer, const struct source *source, in
     return 0;
 }
 
-/* What the source tells of images, for when it is closed or the feeder's. */
+/* Copies record shape, path and class names out of the source, which may be closed afterwards. */
 static int data_remember(struct data *state)
 {
     const struct watch *watch = &state->source->watch;
@@ -211,8 +210,8 @@ static bool is_channels(int64_t n)
     return n == 1 || n == 3 || n == 4;
 }
 
-/* Images in HDF5 whose axes numpy and Pillow have in another order, N x H x W x C; and pictures of
- * labels that are changed on their way in. */
+/* Warns of HDF5 images stored as N x H x W x C, as numpy and Pillow do, and passes on the source's
+ * remark about its first image (label pictures that reading changes). */
 static int warn_of_images(const struct layer *layer, const struct layer_env *env,
                           const struct source *source)
 {
@@ -234,7 +233,7 @@ static int warn_of_images(const struct layer *layer, const struct layer_env *env
                           : 0;
 }
 
-/* A set in the order of its classes: every batch is of one or few of them. */
+/* Warns if records are sorted by label, so that each batch has few classes. */
 static int warn_of_order(const struct layer *layer, const struct layer_env *env,
                          struct source *source, const char *mixes)
 {
@@ -249,7 +248,7 @@ static int warn_of_order(const struct layer *layer, const struct layer_env *env,
                         source->path, units_count(nlabels, "label").text, nrecords, mixes);
 }
 
-/* *read: the shapes are those of the source. One that cannot be read is said and passed over. */
+/* Takes shapes from the source if it exists, and sets *read. An unreadable source is a notice. */
 static int look_into_source(struct layer *layer, const struct layer_env *env, int batch,
                             const struct data_look *look, bool *read)
 {
@@ -353,7 +352,7 @@ static bool is_opened(const struct layer *layer)
     return layer->i->build == data_build && ((struct data *)layer->state)->source;
 }
 
-/* Gives `layer` the order of `other` if that one departs further from the file's order. */
+/* Raises `layer`'s shuffle and rand_skip to those of `other`, where larger, and takes its order. */
 static int align(const struct layer *layer, const struct layer *other, const struct layer_env *env)
 {
     struct data *own = layer->state, *its = other->state;
@@ -391,7 +390,7 @@ int layer_align_data(const struct layer *layers, int n, const struct layer_env *
     return 0;
 }
 
-/* An engine that makes values of images itself gets bytes, a quarter of what floats would be. */
+/* Creates the engine's conversion of bytes, if it has one: bytes are a quarter of the floats. */
 static int images_create(struct layer *layer, struct data *state, struct engine *engine)
 {
     const struct engine_images_args args = transform_args(&state->transform);
@@ -414,8 +413,8 @@ int data_build(struct layer *layer, struct engine *engine)
     state->engine = engine;
     state->options.first_sample += state->skip;
     if (!source)
-        return 0;         /* only looked at: what the net allocated stays blank */
-    state->source = NULL; /* the feeder's from here on, also when it fails */
+        return 0;         /* look_only: the tops stay blank */
+    state->source = NULL; /* owned by the feeder from here on, even if feeder_create fails */
     memset(&state->transform, 0, sizeof(state->transform));
     return feeder_create(source, state->transforms ? &transform : NULL, &state->options,
                          &layer->feeder);

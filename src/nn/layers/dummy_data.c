@@ -1,8 +1,8 @@
-/* DummyData: tops that fillers fill, constants and random numbers.
+/* DummyData: tops filled with constants and random numbers.
  *
- * Each sample is filled by itself, with draws keyed by its global index, so that the same samples
- * come at any number of ranks. Fillers whose numbers depend on the whole batch's shape get the
- * batch as one. */
+ * Each sample is filled by itself, with draws keyed by its global index, so the samples are the
+ * same at any number of ranks. Fillers whose values depend on the whole batch's shape fill the
+ * batch at once. */
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
@@ -15,11 +15,11 @@
 
 struct dummy {
     struct engine *engine; /* borrowed */
-    bool filled;           /* constants are in place */
-    float values[];        /* what the tops hold, one after the other, row-major */
+    bool filled;           /* constants have been written */
+    float values[];        /* values of all tops, one after the other, row-major */
 };
 
-/* The item for top t of a list of none, one for all, or one each. */
+/* Returns top t's index in a list of n items: none, one for all tops, or one each. */
 static size_t item_of(size_t n, int t)
 {
     return n == 1 ? 0 : (size_t)t;
@@ -37,7 +37,7 @@ static bool is_constant(const Caffe__FillerParameter *filler)
     return !filler || !filler->type || strcmp(filler->type, "constant") == 0;
 }
 
-/* Whether a sample's values depend on it alone. */
+/* True if the filler's values for a sample do not depend on the batch's shape. */
 static bool is_per_sample(const Caffe__FillerParameter *filler)
 {
     return filler->variance_norm == CAFFE__FILLER_PARAMETER__VARIANCE_NORM__FAN_IN &&
@@ -107,7 +107,8 @@ static int dummy_setup(struct layer *layer, const struct layer_env *env)
     return layer_replace_batch(layer, env);
 }
 
-/* Caffe's losses cut labels to whole numbers, and nets to measure speed with rely on it. */
+/* Makes a top of labels whole numbers, as Caffe's losses cut labels; nets for timing rely on
+ * this. */
 static int dummy_make_labels(struct layer *layer, int top, size_t classes,
                              const struct layer_env *env)
 {
@@ -127,7 +128,7 @@ static int dummy_make_labels(struct layer *layer, int top, size_t classes,
                               layer->tops[top]->name);
 }
 
-/* A wrong filler is found here, not in the first pass. */
+/* Fails on a wrong filler at set-up rather than in the first pass. */
 static int fillers_try(const struct layer *layer)
 {
     const struct shape one = {1, {1}};
@@ -158,7 +159,7 @@ static int dummy_build(struct layer *layer, struct engine *engine)
     return fillers_try(layer);
 }
 
-/* The seed of one sample of this layer. */
+/* Returns the seed for one sample of this layer. */
 static uint64_t seed_of(const struct layer *layer, const struct pass *pass, uint64_t sample)
 {
     struct rng rng = rng_make(pass->seed, RNG_DUMMY, (uint32_t)layer->index, sample);

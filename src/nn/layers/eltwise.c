@@ -22,7 +22,7 @@ static int eltwise_setup(struct layer *layer)
                      : p->operation == CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__MAX ? ELTWISE_MAX
                                                                                  : ELTWISE_SUM,
     };
-    if (layer->u.eltwise.operation == ELTWISE_SUM && p->n_coeff > 0) /* MAX passes over them */
+    if (layer->u.eltwise.operation == ELTWISE_SUM && p->n_coeff > 0) /* MAX ignores coeff */
         layer->u.eltwise.coeff = p->coeff;
     layer->flops = (double)shape_elems(&layer->bottoms[0]->value.shape) * layer->nbottoms;
     return 0;

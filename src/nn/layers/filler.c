@@ -1,8 +1,8 @@
 /* Fillers: the initial values of parameters.
  *
- * Word i of the sequence (seed, RNG_FILLER, parameter) makes element i, so a parameter starts the
- * same whatever the other layers are filled with and however many ranks there are. Four words come
- * from one call of the generator; loops below therefore walk in fours. */
+ * Element i is made from word i of the sequence (seed, RNG_FILLER, parameter), so a parameter's
+ * values do not depend on other layers or the number of ranks. The generator makes four words a
+ * call; the loops below therefore go in fours. */
 #include "engine/normal.h"
 #include "layers/layer.h"
 
@@ -25,7 +25,7 @@ static double fan_out(const struct shape *shape)
     return shape->naxes > 1 && shape->dim[1] > 0 ? elems / (double)shape->dim[1] : elems;
 }
 
-/* The n of xavier and msra. */
+/* Returns n, the fan by which xavier and msra divide. */
 static double fan(const Caffe__FillerParameter *filler, const struct shape *shape)
 {
     switch (filler->variance_norm) {
@@ -56,7 +56,7 @@ static void fill_uniform(const struct rng *rng, size_t elems, float low, float h
     }
 }
 
-/* Words 2j and 2j+1 give elements 2j and 2j+1. */
+/* Fills with normal numbers; words 2j and 2j+1 give elements 2j and 2j+1. */
 static void fill_gaussian(const struct rng *rng, size_t elems, float mean, float std, float *out)
 {
     uint32_t words[1024];
@@ -70,8 +70,8 @@ static void fill_gaussian(const struct rng *rng, size_t elems, float mean, float
     }
 }
 
-/* Keeps each weight with probability sparse / outputs. The words behind those of the values decide.
- */
+/* Keeps each weight with probability `keep`, drawn from the words behind those that made the
+ * values. */
 static void drop_weights(const struct rng *rng, size_t elems, double keep, float *out)
 {
     uint64_t behind = (elems + 3) / 4 * 4;
@@ -96,7 +96,7 @@ static void fill_unitball(const struct rng *rng, const struct shape *shape, floa
     }
 }
 
-/* Weights that make a deconvolution interpolate linearly. */
+/* Fills with weights by which a deconvolution interpolates linearly. */
 static int fill_bilinear(const struct shape *shape, float *out)
 {
     if (shape->naxes != 4 || shape->dim[2] != shape->dim[3])

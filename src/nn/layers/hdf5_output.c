@@ -1,7 +1,7 @@
-/* HDF5Output: writes its bottoms as data sets `data` and `label`, every pass behind the one before.
+/* HDF5Output: appends its bottoms to the data sets `data` and `label` at every pass.
  *
- * Caffe's own can write one pass only. Each rank writes a file of its own, for HDF5 files cannot be
- * shared; the file is flushed after every pass, so that it is whole whenever the run ends. */
+ * Caffe's HDF5Output can write one pass only. Each rank writes its own file, since HDF5 files
+ * cannot be shared. Each pass flushes the file: interrupted runs leave a readable one. */
 #include "layers/layers_internal.h"
 
 #include "util/alloc.h"
@@ -13,7 +13,7 @@
 
 #define CHUNK_BYTES ((hsize_t)1 << 20)
 
-enum { LEAST_AXES = 4 }; /* Caffe writes N,C,H,W whatever the bottom has */
+enum { LEAST_AXES = 4 }; /* axes that Caffe writes (N,C,H,W), even if the bottom has fewer */
 
 static const char *const names[2] = {"data", "label"};
 
@@ -21,8 +21,8 @@ struct output {
     struct engine *engine;       /* borrowed */
     char *path;                  /* owned */
     hid_t file;                  /* negative: not open */
-    float *values;               /* owned; room for the larger bottom */
-    struct h5_output dataset[2]; /* as many rows as were written */
+    float *values;               /* owned; holds the larger bottom */
+    struct h5_output dataset[2]; /* dim[0] counts the rows written so far */
     bool look_only;
 };
 
@@ -61,7 +61,7 @@ static int output_setup(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
-/* A data set without rows that can grow. */
+/* Creates an extendible data set without rows. */
 static int output_dataset_create(struct output *state, int b, const struct shape *shape)
 {
     struct h5_output *o = &state->dataset[b];

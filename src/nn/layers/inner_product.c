@@ -1,5 +1,5 @@
-/* InnerProduct: top (rows x O) = bottom (rows x K) W^T + b, where rows are all axes before `axis`
- * and K all from there on. */
+/* InnerProduct: top (rows x O) = bottom (rows x K) W^T + b. Rows are the axes before `axis`, K the
+ * product of the axes from there on. */
 #include "layers/layers_internal.h"
 
 #include "util/error.h"

@@ -1,4 +1,4 @@
-/* Layers whose tops others fill: Input, and MemoryData of Caffe's programming interface. */
+/* Layers whose tops the program fills: Input, and MemoryData of Caffe's programming interface. */
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
@@ -21,7 +21,7 @@ struct shape layer_given_shape(const struct layer *layer, const struct layer_env
     return chw && images ? (struct shape){3, {chw[0], chw[1], chw[2]}} : (struct shape){0};
 }
 
-/* Sets the sizes that a user gave the tops. */
+/* Gives the tops the sizes from the command line. */
 static int take_given_shapes(struct layer *layer, const struct layer_env *env)
 {
     for (int t = 0; t < layer->ntops && !env->fake; t++) {
@@ -102,7 +102,7 @@ static int input_setup(struct layer *layer, const struct layer_env *env)
     return layer_replace_batch(layer, env);
 }
 
-/* The net's memory is all an Input needs; whoever feeds it writes there. */
+/* An Input needs no operator: the program writes into the net's memory. */
 static int input_build(struct layer *layer, struct engine *engine)
 {
     (void)layer;

@@ -1,5 +1,5 @@
-/* The registry: which layer types exist, and the helpers that all families use. The types
- * are listed in layers_internal.h. */
+/* The registry of layer types, and the helpers that all families use. The types themselves are
+ * listed in layers_internal.h. */
 #include "layers/layers_internal.h"
 
 #include "util/alloc.h"
@@ -22,7 +22,7 @@ static const struct layer_i *const layer_types[] = {
 
 #define NTYPES (sizeof(layer_types) / sizeof(layer_types[0]))
 
-/* Types that are known, with blanks between them, and why they are not here. */
+/* Known types that are not supported, separated by blanks, with the reason. */
 #define FORK "it belongs to a fork of Caffe for "
 static const struct {
     const char *types, *reason;
@@ -72,7 +72,7 @@ static const struct {
     {"MarginInnerProduct", FORK "face recognition (SphereFace)"},
 };
 
-/* What other frameworks and forks call them, with blanks between the names. */
+/* Names of layer types in other frameworks and forks, separated by blanks, and ours. */
 static const struct {
     const char *types, *ours;
 } aliases[] = {
@@ -92,7 +92,7 @@ static const struct {
 
 const struct layer_i *layer_find(const char *type)
 {
-    char word[64] = ""; /* without the "_" of V1 */
+    char word[64] = ""; /* `type` without V1's underscores */
     struct suggest near = suggest_start(word);
 
     for (size_t i = 0; i < NTYPES; i++)
@@ -164,7 +164,7 @@ unsigned layer_no_gradient_to(const struct layer_i *i)
     return i->no_gradient_to | op_signature(i->op)->no_gradient_to;
 }
 
-/* The operator of a layer and its arguments. */
+/* Assembles the operator's arguments from the layer. */
 static struct op_args layer_arguments(struct layer *layer)
 {
     struct op_args args = {
@@ -188,8 +188,8 @@ static struct op_args layer_arguments(struct layer *layer)
     return args;
 }
 
-/* What its operator asks of arguments and shapes. A merged one has parameters of two layers: it is
- * checked when it is made. */
+/* Checks arguments and shapes against the operator's signature. A merged op, which has two layers'
+ * parameters, is checked at creation instead. */
 static int check_call(struct layer *layer)
 {
     struct param declared[LAYER_MAX_PARAMS], *params[LAYER_MAX_PARAMS];
@@ -260,7 +260,7 @@ int layer_build(struct layer *layer, struct engine *engine)
 {
     size_t count = layer->i->op_per_bottom ? (size_t)layer->nbottoms : 1;
 
-    assert(!layer->ops); /* it is built once */
+    assert(!layer->ops); /* called once */
     if (layer->idle)
         return 0;
     if (layer->i->build)
@@ -318,11 +318,11 @@ int layer_backward(struct layer *layer, const struct pass *pass)
         return layer->i->backward(layer, pass);
     for (int i = 0; i < layer->nops; i++) {
         if (layer->i->op_per_bottom && !layer->tops[i]->wants_grad)
-            continue; /* no loss depends on it; its bottom's gradient stays 0 (net/net_memory.c) */
+            continue; /* no loss depends on this top: its bottom's gradient is 0 */
         if (op_backward(layer->ops[i], pass))
             return -1;
         for (int p = 0; p < layer->nparams; p++)
-            layer->params[p]->accumulate = true; /* the next op adds to it */
+            layer->params[p]->accumulate = true; /* the next bottom's op adds to this gradient */
     }
     return 0;
 }
@@ -372,7 +372,7 @@ int layer_notice(const struct layer *layer, const struct layer_env *env, const c
     grown = strbuf_take(&text);
     if (!grown)
         return -1;
-    if (*env->notices && strstr(*env->notices, grown + start)) { /* of another phase's layer */
+    if (*env->notices && strstr(*env->notices, grown + start)) { /* said of the other phase */
         free(grown);
         return 0;
     }

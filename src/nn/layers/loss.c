@@ -1,5 +1,5 @@
-/* The losses other than SoftmaxWithLoss. All but the sigmoid and infogain ones divide by the batch.
- */
+/* The losses other than SoftmaxWithLoss. All but the sigmoid and infogain losses divide by the
+ * batch. */
 #include "layers/layers_internal.h"
 
 #include "util/alloc.h"
@@ -95,7 +95,7 @@ static int contrastive_setup(struct layer *layer)
 LOSS(layer_contrastive_loss, "ContrastiveLoss", OP_CONTRASTIVE_LOSS, .drops_gradient = 1u << 2,
      .setup = contrastive_setup);
 
-/* classes x classes floats, the caller's to free. */
+/* Reads the infogain matrix: classes x classes floats, which the caller frees. */
 static int find_matrix(const char *source, const struct layer_env *env, size_t classes, float **out)
 {
     char *path = path_find(source, env->base_file, NULL);
@@ -127,13 +127,13 @@ static int infogain_setup(struct layer *layer, const struct layer_env *env)
     if (layer->nbottoms == 2 && (!p || !p->source || !p->source[0]))
         return error_set("infogain_loss_param source is missing; the matrix comes from there or "
                          "from a third bottom");
-    if (layer->nbottoms == 2 && env->look_only) { /* passes over blank input want a blank matrix */
+    if (layer->nbottoms == 2 && env->look_only) { /* look_only passes run on blank input */
         if (ALLOC(matrix, classes * classes, "the infogain matrix"))
             return -1;
     } else if (layer->nbottoms == 2 && find_matrix(p->source, env, classes, &matrix)) {
         return -1;
     }
-    args->matrix = layer->state = matrix; /* owned */
+    args->matrix = layer->state = matrix; /* owned as layer->state */
     return layer_set_scalar(layer, LOSS_FLOPS);
 }
 

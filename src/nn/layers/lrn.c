@@ -1,5 +1,5 @@
-/* LRN, local response normalisation: x times (k + alpha/n * sum of n squares)^-beta, the sum over n
- * neighbouring channels, or over an n x n window of one channel (then alpha/n^2, and k is 1). */
+/* LRN, local response normalisation: x times (k + alpha/n * sum of n squares)^-beta. The sum is
+ * over n neighbouring channels, or an n x n window of one channel (then alpha/n^2, and k is 1). */
 #include "layers/layers_internal.h"
 
 static int lrn_setup(struct layer *layer)
@@ -18,7 +18,7 @@ static int lrn_setup(struct layer *layer)
     if (layer_expect_axes(layer, 0, 4, "N,C,H,W"))
         return -1;
     layer->u.lrn = args;
-    /* squares and their sum, then scale, shift, power, product */
+    /* squares and sum, then scale, shift, power, product */
     layer->flops = (2 * window + 4) * (double)shape_elems(&layer->bottoms[0]->value.shape);
     return 0;
 }

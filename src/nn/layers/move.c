@@ -1,5 +1,5 @@
-/* Layers that take values from elsewhere: Crop, Tile, BatchReindex, ShuffleChannel, Embed; and
- * Parameter, Silence. */
+/* Layers that copy or select values: Crop, Tile, BatchReindex, ShuffleChannel, Embed. Also
+ * Parameter and Silence. */
 #include "layers/layers_internal.h"
 
 #include "util/error.h"

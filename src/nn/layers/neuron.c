@@ -1,4 +1,4 @@
-/* Layers that treat every element alike and may work in place: ReLU and Dropout. */
+/* Element-wise layers that may work in place: ReLU and Dropout. */
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
@@ -22,7 +22,7 @@ static int relu_setup(struct layer *layer)
     return 0;
 }
 
-/* In place, backward has only the result; its sign tells the input's as long as slope >= 0. */
+/* True for slope < 0: the result, all that backward has in place, then hides the input's sign. */
 static bool relu_wants_own_top(const struct layer *layer)
 {
     return relu_slope(layer) < 0;

@@ -1,6 +1,6 @@
-/* Pooling, over one to three spatial axes. The size of the top rounds up, unlike a convolution's,
- * unless round_mode (or ceil_mode, of some forks) says otherwise; with padding, a last window that
- * would begin behind the padded image's near edge is dropped. */
+/* Pooling, over one to three spatial axes. The top's size rounds up, unlike a convolution's, unless
+ * round_mode (or ceil_mode, of some forks) says otherwise. With padding, a last window that would
+ * begin in the padding at the far end is dropped. */
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
@@ -30,7 +30,7 @@ static int pooling_read_kernel(const struct layer *layer, const Caffe__PoolingPa
     return 0;
 }
 
-/* What the method and global_pooling allow. */
+/* Checks padding and stride against the method and global_pooling. */
 static int pooling_check_geometry(const struct layer *layer, bool global,
                                   const struct pool_args *args)
 {
@@ -78,7 +78,7 @@ static bool pooling_rounds_up(const Caffe__PoolingParameter *p)
     return p->ceil_mode;
 }
 
-/* A kernel that only just overhangs still has one clipped window when rounding up. */
+/* Returns the top's size along axis i. Rounding up allows a window that the input's end clips. */
 static int64_t pooling_along(const struct layer *layer, int i, int64_t in)
 {
     const struct pool_args *args = &layer->u.pool;
@@ -111,7 +111,7 @@ static int pooling_top_size(const struct layer *layer, int i, int64_t *out)
                      args->kernel[i], in, args->pad[i], layer_axes_hint(layer).text);
 }
 
-/* Caffe makes such windows, too, where nothing is padded. */
+/* Warns of an empty last window, which Caffe also makes if nothing is padded. */
 static int pooling_warn_of_empty(const struct layer *layer, const struct layer_env *env)
 {
     const struct pool_args *args = &layer->u.pool;

@@ -1,4 +1,4 @@
-/* Layers that look at rows of elements: Reduction, ArgMax, MVN. */
+/* Layers that reduce or normalise rows of elements: Reduction, ArgMax, MVN. */
 #include "layers/layers_internal.h"
 
 #include "util/error.h"

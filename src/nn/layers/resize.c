@@ -5,8 +5,8 @@
 
 #include <inttypes.h>
 
-/* Caffe forks give the size directly, by a zoom factor, by a shrink factor, or by both in that
- * order: shrink, then zoom. pad_beg and pad_end are negative: they cut. */
+/* Returns the top's size along an axis. Caffe's forks give the size directly, by a shrink factor,
+ * by a zoom factor, or by shrink, then zoom. pad_beg and pad_end are negative: they cut. */
 static int64_t interp_size(const Caffe__InterpParameter *p, int64_t in, int32_t fixed)
 {
     int64_t size = in + p->pad_beg + p->pad_end;

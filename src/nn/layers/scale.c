@@ -1,6 +1,6 @@
 /* Scale and Bias: a factor or a summand with the shape of some consecutive axes of the first
- * bottom, learnt, or given as a second bottom. A Scale per channel directly behind a BatchNorm, in
- * place, runs as one op with it. */
+ * bottom, learnt or given as a second bottom. A Scale per channel in place on a BatchNorm's top is
+ * merged with the BatchNorm into one op. */
 #include "layers/layers_internal.h"
 
 #include "util/alloc.h"
@@ -10,15 +10,15 @@
 #include <string.h>
 
 struct scale {
-    struct param *params[5]; /* of the op that does a BatchNorm's work too */
+    struct param *params[5]; /* merged op: three of the BatchNorm, two of the Scale */
 };
 
-/* What both messages say. */
+/* Fields common to scale_param and bias_param. */
 struct factor_field {
     int axis, num_axes;
 };
 
-/* The factor is a parameter: which axes. */
+/* Finds the axes of a factor that is a parameter. */
 static int scale_learnt_axes(const struct layer *layer, const struct factor_field *f,
                              struct scale_args *args)
 {
@@ -39,7 +39,7 @@ static int scale_learnt_axes(const struct layer *layer, const struct factor_fiel
     return 0;
 }
 
-/* The factor is bottom 1: its shape says how many axes. */
+/* Finds the axes of a factor that is bottom 1, from that bottom's shape. */
 static int scale_given_axes(const struct layer *layer, const struct factor_field *f,
                             struct scale_args *args)
 {
@@ -122,7 +122,7 @@ static bool scale_merges(const struct layer *layer, const struct layer *before)
            p->num_axes == 1 && (p->axis == 1 || p->axis == 1 - naxes);
 }
 
-/* Merged, it is one op from the BatchNorm's bottom to this layer's top. */
+/* Sets the arguments of a merged op: from the BatchNorm's bottom to the Scale's top. */
 static void scale_arguments(const struct layer *layer, struct op_args *args)
 {
     struct scale *state = layer->state;
@@ -143,7 +143,7 @@ static void scale_arguments(const struct layer *layer, struct op_args *args)
     args->u.batch_norm.bias = layer->u.scale.bias;
 }
 
-/* With a BatchNorm's work alone. */
+/* True if the Scale is merged with a BatchNorm. */
 static bool scale_takes_relu(const struct layer *layer)
 {
     return layer->merged;

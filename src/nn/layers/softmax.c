@@ -1,10 +1,10 @@
-/* Softmax, its loss, and Accuracy: layers over one axis of class scores. The scores are seen as
- * (outer, classes, inner); there is one label for each of outer x inner places. */
+/* Softmax, its loss, and Accuracy: layers over one axis of class scores. Scores have the shape
+ * (outer, classes, inner), with a label for each of outer x inner places. */
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
 
-/* Rough work per score: maximum, difference, exponential, sum, division. */
+/* Approximate flops per score: maximum, difference, exponential, sum, division. */
 #define SOFTMAX_FLOPS 5.0
 
 static int softmax_axis(const struct layer *layer, int *axis)

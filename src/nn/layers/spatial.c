@@ -1,5 +1,5 @@
-/* What convolution and pooling are told of each spatial axis, by Caffe's rule: once for all axes,
- * or once for each; of height and width also by name. */
+/* Fields of convolution and pooling that hold a value per spatial axis. By Caffe's rule a file
+ * gives one value for all axes, one for each, or values for height and width by name. */
 #include "layers/layers_internal.h"
 
 #include "spec/field.h"
@@ -16,8 +16,7 @@ static const struct spatial_field absent[] = {
     [SPATIAL_DILATION] = {"dilation", "dilation_h", "dilation_w", .absent = 1, .least = 1},
 };
 
-/* The values of that field, n of them; NULL where the message has no such field or it is not set.
- */
+/* Returns the field's *n values; NULL if the message has no such field or the field is not set. */
 static const uint32_t *values_of(const ProtobufCMessage *p, const char *name, size_t *n)
 {
     const ProtobufCFieldDescriptor *field = message_find_field(p->descriptor, name);
@@ -40,7 +39,7 @@ struct spatial_field spatial_of(const ProtobufCMessage *p, enum spatial_kind kin
     return field;
 }
 
-/* The value for spatial axis i, unchecked; of height and width by name, those are axes 0 and 1. */
+/* Returns the value for spatial axis i, unchecked. Height and width by name are axes 0 and 1. */
 static int64_t spatial_at(const struct spatial_field *field, int i)
 {
     if (field->has_h || field->has_w)
@@ -57,7 +56,7 @@ const char *layer_spatial_name(int naxes, int i)
     return naxes == 1 ? "length" : names[OP_SPATIAL - naxes + i];
 }
 
-/* "depth, height, width" */
+/* Returns "depth, height, width", or the last of these for fewer axes. */
 static const char *spatial_names(int naxes)
 {
     static const char *const names[] = {"length", "height, width", "depth, height, width"};
@@ -73,7 +72,7 @@ const char *layer_spatial_text(const int *values, int naxes, char buffer[SPATIAL
     return buffer;
 }
 
-/* The layer that makes the first bottom; NULL: none of the net's. */
+/* Returns the layer that makes the first bottom; NULL: no layer of the net. */
 static const struct layer *maker(const struct layer *layer)
 {
     for (const struct layer *from = layer - layer->index; from < layer; from++)
@@ -83,8 +82,8 @@ static const struct layer *maker(const struct layer *layer)
     return NULL;
 }
 
-/* How large the net's input has to be along spatial axis i for the layer's top to have one place
- * there; 0: that cannot be told. */
+/* Returns the smallest input of the net, along spatial axis i, that gives the layer's top one
+ * place; 0: not known. */
 static int least_input(const struct layer *layer, int i)
 {
     const int64_t most = 1 << 14;
@@ -153,7 +152,7 @@ static int spatial_check(const struct spatial_field *field, const int *values, i
     return 0;
 }
 
-/* By the names of height and width. */
+/* Reads values given by height and width. */
 static int spatial_pair(const struct spatial_field *field, const struct blob *bottom, int naxes,
                         int out[OP_SPATIAL])
 {
@@ -162,7 +161,7 @@ static int spatial_pair(const struct spatial_field *field, const struct blob *bo
                          "give %s once, or once for each axis",
                          field->name_h, field->name_w, bottom->name, spatial_names(naxes),
                          field->name);
-    if (field->least > 0 && (!field->has_h || !field->has_w)) /* a lacking pad is 0 */
+    if (field->least > 0 && (!field->has_h || !field->has_w)) /* an absent pad is 0 */
         return error_set("%s is given without %s; both are needed",
                          field->has_h ? field->name_h : field->name_w,
                          field->has_h ? field->name_w : field->name_h);

@@ -1,5 +1,5 @@
-/* Layers that apply one function to each element. Any may be named like its bottom; trained in
- * place are only those whose result tells the derivative. */
+/* Layers that apply one function to each element. In training, only functions whose derivative
+ * follows from the result work in place. */
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
@@ -7,10 +7,10 @@
 #include <math.h>
 #include <string.h>
 
-/* The function with its constants; the message says what is wrong with the definition. */
+/* Sets the constants of Exp: base^(shift + scale x) = e^(a x + b). */
 static int unary_read_exp(const Caffe__ExpParameter *p, struct unary_args *args)
 {
-    double log_base = 1; /* of e */
+    double log_base = 1; /* log of base e */
 
     if (p->base_value > 0)
         log_base = log((double)p->base_value);

@@ -1,7 +1,6 @@
 /* Building: arenas and initial parameters, then ops bottom-up, then the memory of blobs.
  *
- * Ops choose layouts as they are created, so blobs get their memory last, in the sizes that came
- * out (net_memory.c). */
+ * Ops choose memory layouts, and so sizes, at creation: blobs are allocated last (net_memory.c). */
 #include "net/net_internal.h"
 
 #include "util/alloc.h"
@@ -19,7 +18,7 @@ int net_allocate(struct net *net, size_t bytes, const char *what, float **out)
     return 0;
 }
 
-/* An array of all parameters: in the engine's memory, and on the host where that is another. */
+/* Allocates an arena of all parameters in the engine's memory, and on the host if separate. */
 static int allocate_arena(struct net *net, const char *what, float **host, float **engine)
 {
     size_t bytes = net->elems * sizeof(float);
@@ -74,7 +73,7 @@ static int allocate_arenas(struct net *net)
                : 0;
 }
 
-/* What a pass changes by itself gets memory of this net's own. */
+/* Gives parameters that a pass changes (BatchNorm's running sums) memory of this net alone. */
 static int place_statistics(struct net *net)
 {
     size_t elems = 0, at = 0;
@@ -120,7 +119,7 @@ static int place_params(struct net *net)
     return 0;
 }
 
-/* Which of the layer's parameters has that index in the net. */
+/* Returns the declaration of parameter number `index` of the net. */
 static const struct param_def *param_def(const struct net *net, int index)
 {
     int owner = net->internals->layer_of_param[index];
@@ -198,7 +197,7 @@ static int make_scratch(struct net *net)
 
 int net_hold(struct net *net, struct engine *engine)
 {
-    assert(!net->engine); /* it is built once */
+    assert(!net->engine); /* called once */
     net->engine = engine;
     return place_params(net);
 }

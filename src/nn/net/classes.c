@@ -1,4 +1,4 @@
-/* The classes of a net's data, and the layer that has a score for each of them. */
+/* Compares the named classes of a net's data with the layer that has a score for each class. */
 #include "net/net_internal.h"
 
 #include "util/error.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Whether the blob is that top, or a Split's copy of it. */
+/* True if the blob is that top, or a Split's copy of the top. */
 static bool is_copy_of(const struct net *net, const struct blob *blob, const struct blob *top)
 {
     for (int l = net->nlayers - 1; l >= 0 && blob != top; l--)
@@ -46,7 +46,7 @@ bool net_ignores_a_label(const struct layer *reader)
            (p->accuracy_param && p->accuracy_param->has_ignore_label);
 }
 
-/* Whose num_output is the number of scores, seen from their reader; NULL: no layer's alone. */
+/* Returns the layer whose num_output sets how many scores `reader` compares; NULL: none. */
 static const struct layer *scorer_of(const struct net *net, const struct layer *reader)
 {
     const struct blob *scores = reader->bottoms[0];
@@ -68,7 +68,7 @@ static const struct layer *scorer_of(const struct net *net, const struct layer *
     return NULL;
 }
 
-/* Fewer scores than classes cannot be trained; more can, as in Caffe, and are seldom meant. */
+/* Fails if there are fewer scores than named classes. More, allowed by Caffe, are a notice. */
 static int compare(struct net *net, const struct layer_env *env, const struct layer *reader,
                    size_t scores, const struct layer_images *data)
 {
@@ -109,12 +109,12 @@ int net_compare_classes(const struct net *net, const char *path, const char *nam
     return layer_compare_told_classes(path, names, &images);
 }
 
-/* What reads a data layer's labels, and the names of its classes. */
+/* The reader of a data layer's labels, and the names of the classes. */
 struct named {
     struct layer_images images;
-    int top;                    /* the labels */
-    const struct layer *reader; /* NULL: none */
-    const char *scorer;         /* the layer whose scores are compared with them */
+    int top;                    /* index of the labels' top */
+    const struct layer *reader; /* layer that compares scores with the labels; NULL: none */
+    const char *scorer;         /* layer that makes these scores */
     size_t scores;
 };
 
@@ -130,13 +130,13 @@ static struct named look_at(const struct net *net, const struct layer *data)
         named.reader = net_label_reader(net, data, t, &named.scores);
     }
     if (named.reader && net_ignores_a_label(named.reader) && !named.images.nclasses)
-        named.images.names = NULL; /* a folder with the ignored label is no class */
+        named.images.names = NULL; /* a folder of the ignored label is not a class */
     scorer = named.reader ? scorer_of(net, named.reader) : NULL;
     named.scorer = scorer ? scorer->def->name : "";
     return named;
 }
 
-/* Two layers that feed the same scores have the same names. */
+/* Fails if a data layer before `index` feeds the same scorer under other class names. */
 static int compare_names(const struct net *net, int index, const struct named *named,
                          const struct net *other, int nlayers)
 {

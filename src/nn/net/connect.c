@@ -1,8 +1,8 @@
-/* Wiring: which blob is meant by each bottom and top, and the shapes along the way.
+/* Wiring: resolves the blobs of bottoms and tops, and the shapes along the way.
  *
- * A name means the latest blob produced under it. A top named like the same-index bottom of its
- * layer is that very blob: the layer works in place. Splits are in the definition already, so each
- * version of a blob has one reader at most. */
+ * A name means the latest blob produced under that name. A top named like the bottom of the same
+ * index is the bottom's blob: the layer works in place. The definition already contains Splits, so
+ * each version of a blob has at most one reader. */
 #include "net/net_internal.h"
 
 #include "util/alloc.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A top by name while the graph is built. */
+/* A version of a blob while the graph is built: a layer in place makes a new version. */
 struct version {
     struct blob *blob;
     struct net_wire from;
@@ -31,7 +31,7 @@ static int find_version(const struct wiring *wiring, const char *name)
     return -1;
 }
 
-/* The definition has a producer, unread so far, for every bottom. */
+/* Connects bottom b. The definition's checks ensure an unread producer. */
 static void connect_bottom(struct wiring *wiring, struct layer *layer, int b)
 {
     int found = find_version(wiring, layer->def->bottoms[b]);
@@ -55,8 +55,8 @@ static struct blob *add_blob(struct wiring *wiring, const char *name)
     return blob;
 }
 
-/* May the layer overwrite the blob of its bottom b? Not while another's backward wants the values,
- * or another layer reads the same memory. Follows the value back to the layer that computed it. */
+/* True if the layer may overwrite the blob of bottom b: no other backward needs the values, and no
+ * other layer reads this memory. Follows the blob back to the layer that computed its values. */
 static bool may_overwrite(const struct net *net, const struct layer *layer, int b)
 {
     struct net_wire wire = net->internals->wires[layer->index][b];
@@ -77,7 +77,7 @@ static bool may_overwrite(const struct net *net, const struct layer *layer, int 
     }
 }
 
-/* The top is named like the bottom of that index. */
+/* True if top t, named like bottom t, can be the same blob. */
 static bool works_in_place(struct net *net, struct layer *layer, int t)
 {
     struct net_wire wire = net->internals->wires[layer->index][t];
@@ -101,7 +101,7 @@ static int connect_top(struct wiring *wiring, struct layer *layer, int t)
     const char *name = automatic ? "(automatic)" : layer->def->tops[t];
     int found = automatic ? -1 : find_version(wiring, name);
 
-    /* nor does the definition name a top like an older blob unless it is that bottom */
+    /* the definition's checks let a top reuse an older name only in place */
     assert(found < 0 || (t < layer->nbottoms && layer->bottoms[t] == wiring->versions[found].blob));
     if (found >= 0 && layer->i->no_in_place)
         return error_set("top '%s' is also the bottom; layers of type %s cannot work in place",
@@ -141,7 +141,7 @@ static int allocate_layer(struct net *net, struct layer *layer)
         OWN(&net->internals->owner, net->internals->wires[layer->index], nbottoms + 1, "a layer"));
 }
 
-/* What stands in the layer, looks as if it did something, and does nothing. */
+/* Adds notices about fields of the layer that have no effect. */
 static int notice_unused(const struct layer *layer, const struct layer_env *env)
 {
     if (layer->param->n_blobs > 0 &&
@@ -181,7 +181,7 @@ static int compare_outputs(const void *a, const void *b)
     return strcmp(x->blob->name, y->blob->name);
 }
 
-/* Unread tops; those that were made up for a loss layer are nobody's output. */
+/* Collects the unread tops as outputs, except those that were added to a loss. */
 static int find_outputs(struct wiring *wiring)
 {
     struct net *net = wiring->net;

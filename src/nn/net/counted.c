@@ -1,9 +1,9 @@
-/* What losses and accuracies are on a part of a batch. Losses that are sums over the samples lack
- * the other parts'; the mean over the parts makes up for it where each counts as often as there are
- * parts. Losses that divide by how many of their labels count: each rank knows those of its own
- * batch alone, and the mean over ranks of what each divided by its own is not what one rank with
- * all batches divides by them all. What is lacking, one factor for value and gradient, is put where
- * the gradient of the loss begins, at its top: no operator knows of ranks. */
+/* Factors that make losses and accuracies over parts of a batch equal those over the whole batch.
+ *
+ * A loss that sums over samples lacks those of other parts: its factor is the number of parts, so
+ * that the mean over parts is right. A loss that divides by its labels that are not ignored divides
+ * by its own part's: its factor is own count / mean count. The factor scales value and gradient at
+ * the loss's top, so that no operator knows of ranks. */
 #include "net/net_internal.h"
 
 #include "util/alloc.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether the layer's top grows with the batch, by its bottoms: sums[]: per blob. */
+/* True if the layer's top grows with the batch, given the same for all blobs so far (`sums`). */
 static bool top_sums(const struct net *net, const struct layer *layer, int top, const bool *sums)
 {
     bool any = layer->i->is_data;
@@ -23,7 +23,8 @@ static bool top_sums(const struct net *net, const struct layer *layer, int top, 
     return any && !layer->i->is_score && !(top == 0 && layer->i->means && layer->i->means(layer));
 }
 
-/* A score that passes over a label; in a test net a loss that does, and the scores of classes. */
+/* Sets the labels that weight outputs: of scores that ignore a label, and, in a test net, of losses
+ * that ignore a label and of scores per class. */
 static void find_labels(struct net *net, const struct layer *layer)
 {
     float ignored;
@@ -85,7 +86,7 @@ void net_share_means(struct net *net, double share)
     for (int i = 0; i < net->internals->nlosses; i++)
         if (!net->internals->losses[i].sums)
             set_share(net, &net->internals->losses[i], share);
-    for (int o = 0; o < net->noutputs; o++) /* those with labels are weighted by them */
+    for (int o = 0; o < net->noutputs; o++) /* outputs with labels are weighted by their count */
         if (net->outputs[o].loss_weight == 0 && !net->outputs[o].sums && !net->outputs[o].labels)
             net->outputs[o].share = share;
 }
@@ -98,7 +99,8 @@ void net_list_sums(const struct net *net, struct strbuf *out)
                           net->layers[net->internals->losses[i].layer].def->name);
 }
 
-/* A loss that no parameter depends on may have lost its labels by the end of the pass. */
+/* True if the pass counts the loss's labels. Without backward, their memory may be reused by
+ * then. */
 static bool is_counted(const struct net *net, const struct net_loss *loss)
 {
     return loss->labels && net->layers[loss->layer].needs_backward;
@@ -113,7 +115,7 @@ int net_counted_losses(const struct net *net)
     return count;
 }
 
-/* classes 1: all labels but the ignored one; else those of each class. */
+/* Counts labels other than `ignored`: all of them if classes is 1, else per class. */
 static int count_labels(struct net *net, const struct blob *blob, float ignored, size_t classes,
                         double *out)
 {

@@ -1,12 +1,11 @@
-/* Fusion: where a layer works in place on the top of the layer before it, and the op of the layer
- * before can do both in one pass over memory, the layer has no op of its own. Or the op of the
- * layer behind does both: a Concat moves each number anyway.
+/* Fusion: the op of one layer also does the work of an in-place layer before or behind it, in one
+ * pass over memory. The in-place layer then has no op. A Concat takes ReLUs before it, as it moves
+ * each number anyway.
  *
- * Names of layers and blobs stay what they were: both layers write the same blob, and no other
- * layer sees it in between, since each version of a blob has one reader. What is fused with the
- * layer before runs when that one does, so that parameters' gradients are ready no later. What is
- * fused with the one behind leaves its blob as it found it, so that a blob that is to be read after
- * the pass is left alone. The engine says what it can fuse; the pass is the same for all. */
+ * Names of layers and blobs do not change: both layers write the same blob, and each version of a
+ * blob has one reader. A layer fused with the op before runs together with that op, so gradients
+ * are ready no later. A Concat does not write its bottoms, so it takes no ReLU on a blob that is
+ * read after the pass. The engine tells what it can fuse. */
 #include "net/net_internal.h"
 
 static bool is_in_place(const struct layer *layer)
@@ -14,7 +13,7 @@ static bool is_in_place(const struct layer *layer)
     return layer->nbottoms == 1 && layer->ntops == 1 && layer->tops[0] == layer->bottoms[0];
 }
 
-/* The layer before, whose op might do this layer's work, too; NULL: there is none. */
+/* Returns the layer before, whose op might do this in-place layer's work; NULL: none. */
 static struct layer *find_doer(const struct net *net, const struct layer *layer)
 {
     struct net_wire wire;
@@ -29,8 +28,8 @@ static struct layer *find_doer(const struct net *net, const struct layer *layer)
     return before;
 }
 
-/* Whether the signs of what the layer makes may be lost before its backward. Dropout in place
- * leaves 0 only where the gradient is 0, too. */
+/* True if the signs of the top's values may be lost before the layer's backward. Dropout in place
+ * sets to 0 only where the gradient is 0, too. */
 static bool is_overwritten(const struct net *net, const struct layer *maker)
 {
     for (int l = maker->index + 1; net->train && l < net->nlayers; l++) {
@@ -54,7 +53,7 @@ static bool is_loss(const struct net *net, const struct blob *blob)
     return false;
 }
 
-/* The layer in place on bottom b, whose work the op of `layer` might do, too; NULL: none. */
+/* Returns the layer in place on bottom b, whose work `layer`'s op might do; NULL: none. */
 static struct layer *find_taken(const struct net *net, const struct layer *layer, int b)
 {
     struct net_wire wire = net->internals->wires[layer->index][b];
@@ -79,7 +78,8 @@ static void take_before(struct net *net, struct layer *layer)
     }
 }
 
-/* last: those that take a ReLU only where no other does. */
+/* Fuses in-place layers with ops before them. last: only ops with takes_relu_last; else the
+ * rest. */
 static void fuse_behind(struct net *net, bool last)
 {
     for (int l = 0; l < net->nlayers; l++) {

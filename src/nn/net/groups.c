@@ -1,4 +1,4 @@
-/* Groups: what one layer owns, side by side in the arenas, and what a syncer must know of it. */
+/* Groups: the parameters that one layer owns, contiguous in the arenas, as the syncer sees them. */
 #include "net/net_internal.h"
 
 #include <assert.h>
@@ -60,7 +60,7 @@ static void collect_params(struct net *net, struct group_param *params)
     net->elems = (end + NET_GROUP_ALIGN - 1) / NET_GROUP_ALIGN * NET_GROUP_ALIGN;
 }
 
-/* Whether the rule alone changes the group, which no layer gives a gradient. */
+/* True if the update rule alone changes the group: it has weight decay but no gradient. */
 static bool decays(const struct net *net, const struct group *group)
 {
     for (int p = group->first; p < group->first + group->nparams; p++)
@@ -69,8 +69,8 @@ static bool decays(const struct net *net, const struct group *group)
     return false;
 }
 
-/* wants_grad of the parameters, and who is the last to add to each group's gradient: of what decays
- * its owner, in whose place the syncer is told. */
+/* Sets wants_grad of parameters, and each group's last contributor: the last layer to add to its
+ * gradient. For a group that only decays, the syncer is called at its owner. */
 static void find_contributors(struct net *net)
 {
     struct net_internals *internals = net->internals;

@@ -1,19 +1,18 @@
 /* Needs: which layers run backward and which blobs carry a gradient.
  *
- * Two sweeps. Forward: a blob needs a gradient if a parameter at or below its layer learns.
- * Backward: layers that no loss depends on, and those whose tops get no gradient, drop out again.
- */
+ * Forward sweep: a blob needs a gradient if a parameter at or below its layer learns. Backward
+ * sweep: removes layers that no loss depends on, and layers whose tops get no gradient. */
 #include "net/net_internal.h"
 
 #include "util/alloc.h"
 
 #include <stdlib.h>
 
-/* Per blob, by its index. */
+/* Sweep results for a blob; arrays are indexed as net->blobs. */
 struct flow {
-    bool need;       /* forward sweep: something below wants a gradient */
-    bool under_loss; /* backward sweep: a loss depends on it */
-    bool wet;        /* backward sweep: its reader passes a gradient down */
+    bool need;       /* forward sweep: a layer below learns */
+    bool under_loss; /* backward sweep: a loss depends on the blob */
+    bool wet;        /* backward sweep: the blob's reader writes its gradient */
 };
 
 struct sweep {
@@ -84,8 +83,8 @@ static bool learns(const struct layer *layer)
     return false;
 }
 
-/* Does something below that bottom learn, or does propagate_down say so? What only gives a size has
- * its gradient from its other readers, behind a Split, or none. */
+/* True if a layer below bottom b learns, or propagate_down says true. False for bottoms that only
+ * give a size (drops_gradient). */
 static bool wants_bottom(const struct sweep *sweep, const struct layer *layer, int b)
 {
     if (layer->i->drops_gradient >> b & 1)
@@ -95,8 +94,8 @@ static bool wants_bottom(const struct sweep *sweep, const struct layer *layer, i
     return flow_of(sweep, layer->bottoms[b])->need;
 }
 
-/* What force_backward adds is kept out of `need`: labels, whose readers give no gradient, would
- * otherwise seem to come from layers that learn as soon as a Split lies between. */
+/* `need` leaves out the effect of force_backward. Otherwise labels behind a Split would seem to
+ * come from layers that learn, and their readers give no gradient. */
 static void sweep_forward(struct sweep *sweep, struct layer *layer)
 {
     bool force = sweep->net->def->param->force_backward, need = learns(layer);
@@ -143,7 +142,7 @@ static void sweep_backward(struct sweep *sweep, struct layer *layer)
     }
 }
 
-/* Whether a bottom wants a gradient that its reader does not give. */
+/* Fails if a bottom needs a gradient that its reader does not give. */
 static int check_layers(const struct net *net)
 {
     for (int l = 0; l < net->nlayers; l++) {
@@ -162,7 +161,7 @@ static int check_layers(const struct net *net)
     return 0;
 }
 
-/* blob->wants_grad: its reader writes the gradient, or the loss seeds it. */
+/* Sets wants_grad of blobs whose reader writes the gradient or that a loss seeds. */
 static void mark_blobs(struct net *net)
 {
     for (int l = 0; l < net->nlayers; l++) {

@@ -1,4 +1,4 @@
-/* The net as a whole: making it from its definition, looking things up, and taking it down. */
+/* The net as a whole: creation from the definition, look-ups, and destruction. */
 #include "net/net_internal.h"
 
 #include "util/strbuf.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In the message, a blob that has several readers bears its own name, not that of a Split's top. */
+/* Replaces names of Splits' tops in the error message by the blob's own name. */
 static void name_copies(const struct net_def *def)
 {
     for (int l = 0; l < def->nlayers; l++)
@@ -27,7 +27,7 @@ int net_layer_error(const struct net *net, int layer)
     int length = snprintf(own, sizeof own, "layer '%s': ", def->name);
 
     name_copies(net->def);
-    /* the engine has named it, too */
+    /* the engine has put the layer's name there, too */
     if (length < (int)sizeof own && strncmp(error_text(), own, (size_t)length) == 0)
         error_set("%s", error_text() + length);
     return error_context("%s (%s)", layer_def_place(def).text, def->type);
@@ -109,7 +109,7 @@ void net_touch(struct net *net, int group)
         internals->views[v].version = net->params[internals->view_of[v]].version;
 }
 
-/* Whether the host has arenas of its own beside the engine's. */
+/* True if the host has arenas of its own beside the engine's. */
 static bool has_mirror(const struct net *net)
 {
     return net->values != net->engine_values;
@@ -177,7 +177,7 @@ int net_seek(struct net *net, uint64_t first_sample)
         uint64_t own = (uint64_t)layer->own_batch, at = first_sample;
 
         first = first ? first : own;
-        if (own != first) /* samples are counted in the first data layer */
+        if (own != first) /* `first_sample` counts samples of the first data layer */
             at = first_sample / first * own + first_sample % first * own / first;
         if (layer->i->seek && layer->i->seek(layer, at))
             return net_layer_error(net, l);

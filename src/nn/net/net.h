@@ -18,7 +18,7 @@ struct net_hooks {
     int (*before_forward)(void *context, int group);
     /* The group's gradient of this pass is complete. */
     int (*after_backward)(void *context, int group);
-    /* Whether the group's hooks must be called between layers. If the engine runs many layers as
+    /* True if the group's hooks must be called between layers. If the engine runs many layers as
      * one (CUDA graphs), the hooks of other groups are called at the begin (before_forward) or end
      * (after_backward) of the pass. NULL: true for every group. */
     bool (*placed)(void *context, int group);
@@ -27,18 +27,18 @@ struct net_hooks {
 struct net_output {
     const struct blob *blob;
     float loss_weight; /* 0: not part of the loss */
-    double share;      /* factor of its values: net_share_losses, _sums and _means set it, else 1 */
-    bool sums; /* no mean over the batch: it grows with the batch, or has values per sample */
-    const struct blob *labels; /* by whose number the output is divided, or each class's by the
-                                  class's labels: in training of an Accuracy that ignores one, in
-                                  a test net of such losses and scores of classes, too; or NULL */
-    float ignored;             /* the label that does not count; NAN: all do */
+    double share;      /* factor of the values, set by net_share_losses, _sums and _means; else 1 */
+    bool sums; /* not a mean over the batch: grows with the batch, or has values per sample */
+    const struct blob
+        *labels; /* labels whose count divides the output (per class, for accuracies of classes), if
+                    the count depends on the data; or NULL. In training nets for Accuracy alone */
+    float ignored; /* label that does not count; NAN: all count */
 };
 
 /* A range of the arena of blobs, and the steps in which a blob uses it. Forward of layer l is step
  * l, its backward step 2 nlayers - 1 - l; a test net has forward's steps alone. */
 struct net_piece {
-    const struct blob *blob; /* also the storage of blobs that share its tensor. Borrowed */
+    const struct blob *blob; /* blob; others may share its storage. Borrowed */
     bool grad;               /* holds the gradient, not the values */
     size_t bytes, offset;
     int begin, end; /* first and last step */
@@ -64,7 +64,7 @@ struct net {
     struct param *params; /* owned. A test net has only those that the training net lacks */
     const struct net *owner_of_params; /* the training net that lends parameters, or NULL */
     int ngroups;
-    struct group *groups; /* of the parameters owned; forward order of their owners */
+    struct group *groups; /* groups of the parameters owned, in forward order of their layers */
     int *group_of_layer;  /* per layer: the first group it reads, or -1; net_groups_of gives all */
     size_t elems;         /* floats of each arena, padding between groups included */
     size_t nlearnable;    /* parameters without padding */
@@ -74,7 +74,7 @@ struct net {
     float *values, *grads;
     float *engine_values, *engine_grads;
     int noutputs;
-    struct net_output *outputs; /* unconsumed tops by name, alphabetically */
+    struct net_output *outputs; /* tops without a reader, alphabetically */
     struct engine *engine;      /* borrowed; NULL before net_build */
     struct trace *trace; /* borrowed; records the passes layer by layer, so that the engine runs
                             each layer by itself; NULL: no recording */
@@ -91,8 +91,8 @@ struct net {
 int net_create(const struct net_def *def, bool train, const struct layer_env *env,
                const struct net *share, struct net **out);
 
-/* After a net_create that failed: puts before its message what layers had assumed of their shapes
- * (`notices`: text of env->notices), since a wrong assumption may be the cause. Returns -1. */
+/* After net_create failed: puts the assumptions about shapes in `notices` (text of env->notices)
+ * before the error message, since a wrong assumption may be the cause. Returns -1. */
 int net_explain(const char *notices);
 
 /* Before net_build: places the arenas in the caller's memory, net->elems floats each, aligned to a
@@ -124,60 +124,61 @@ int net_hold(struct net *net, struct engine *engine);
  * not include groups of the training net. */
 int net_groups_of(const struct net *net, int layer, int out[LAYER_MAX_PARAMS]);
 
-/* Samples of one pass: the first axis of the first data layer's first top; 0 without a data layer.
- * After net_create. */
+/* Returns the samples of one pass: the first axis of the first data layer's first top; 0 without a
+ * data layer. After net_create. */
 int net_batch(const struct net *net);
 
-/* One forward pass over a batch. Calls before_forward for every layer and every group it reads.
- * *loss: the sum over tops of loss_weight times the sum of the top's elements; NULL if unwanted. */
+/* Runs the forward pass. Calls before_forward for every layer and every group it reads. *loss: the
+ * sum over tops of loss_weight times the sum of the top's elements; NULL if unwanted. */
 int net_forward(struct net *net, const struct pass *pass, const struct net_hooks *hooks,
                 double *loss);
 
-/* How many tops have a loss_weight. */
+/* Returns how many tops have a loss_weight. */
 int net_losses(const struct net *net);
 
-/* How many losses a pass divides by how many of their labels count (ignore_label with VALID): the
- * data decide it. A loss that other layers compute with is none of them. */
+/* Returns how many losses divide by the number of labels that are not ignored (ignore_label with
+ * VALID), which depends on the data. Losses that other layers compute with are left out. */
 int net_counted_losses(const struct net *net);
 
-/* Between net_forward and net_backward: how many labels of its batch count in each of these. */
+/* Between net_forward and net_backward: for each of net_counted_losses, the labels of the batch
+ * that are not ignored. */
 int net_count_labels(struct net *net, double *counts);
 
-/* Behind it, where gradients and losses become the means over nranks ranks: makes them such that
- * those means are what one rank with all the batches has. counts: summed over the ranks. loss: as
- * in net_forward. */
+/* After net_count_labels: scales these losses such that the mean over nranks ranks, of gradients
+ * and losses, equals one rank's with all batches. counts: sums over the ranks. *loss: as in
+ * net_forward. */
 int net_share_losses(struct net *net, int nranks, const double *counts, double *loss);
 
-/* Losses that are sums over the batch, or have a place for each sample, where the net is given an
- * equal part of one batch and the mean over the parts is taken: from now on they count `share`
- * times, the number of parts. */
+/* Scales losses that sum over the batch, or have a value per sample, by `share`, the number of
+ * equal parts of the batch, so that the mean over the parts is right. Holds from now on. */
 void net_share_sums(struct net *net, double share);
 
-/* Sets the factor of losses and scores that are means over the batch: for a net whose part of the
- * batch is larger or smaller than the mean part. */
+/* Scales losses and scores that are means over the batch, for a net whose part of the batch is
+ * larger or smaller than the mean part. Holds from now on. */
 void net_share_means(struct net *net, double share);
 
 /* Appends the names of the layers with losses that are sums (net_share_sums), comma-separated. */
 void net_list_sums(const struct net *net, struct strbuf *out);
 
-/* After net_forward: by how many labels each number of an output that has labels was divided. A
- * training net must have kept the labels' blob (net_keep). */
+/* After net_forward: writes the number of labels by which each element of the output was divided.
+ * The output must have labels; a training net must have kept their blob (net_keep). */
 int net_count_scored(struct net *net, const struct net_output *output, double *out);
 
-/* One of net_losses after a test net's net_forward: its weighted value, and, if it is divided by
- * the labels that count, their number; else *count stays. count: may be NULL. */
+/* After a test net's net_forward: reads the weighted value of loss number `number` (below
+ * net_losses). *count: the labels by which the loss was divided, else unchanged; NULL if
+ * unwanted. */
 int net_read_loss(struct net *net, int number, double *value, double *count);
 
-/* Backward of the last forward pass. first: gradients are overwritten (first micro-batch of an
- * iteration), else added to. Calls after_backward for a group when the last layer that reads its
- * parameters has run; the order of groups is the same on every rank. */
+/* Runs the backward pass of the last forward pass. first: overwrites gradients (first micro-batch
+ * of an iteration), else adds to them. Calls after_backward for a group when the last layer that
+ * reads its parameters has run; the order of groups is the same on every rank. */
 int net_backward(struct net *net, const struct pass *pass, bool first,
                  const struct net_hooks *hooks);
 
-/* Which parts of the passes are recorded and launched as one (CUDA graphs). */
+/* Segments of the passes that are recorded and launched as one (CUDA graphs). */
 struct net_recorded {
     bool possible;        /* the engine can record */
-    int segments[2];      /* recorded segments of the forward and of the backward pass */
+    int segments[2];      /* recorded segments in the forward and in the backward pass */
     const char *obstacle; /* why recording was given up, or "" */
 };
 struct net_recorded net_recorded(const struct net *net);
@@ -190,64 +191,63 @@ int net_layer_forward(struct net *net, int layer, const struct pass *pass);
 int net_layer_backward(struct net *net, int layer, const struct pass *pass);
 
 /* After a forward pass: returns the first layer that makes NaN or infinity, and appends layer, blob
- * and place to `out`; NULL: none is found. Most blobs share memory, so all layers but those of data
- * compute once more. */
+ * and place to `out`; NULL: none found. Recomputes all layers but data layers, as most blobs share
+ * memory. */
 const struct layer *net_find_nonfinite(struct net *net, const struct pass *pass,
                                        struct strbuf *out);
 
-/* After a forward pass: fails where an output, or a blob that was kept, is not finite, and says
- * where that arose. */
+/* After a forward pass: fails if the blob, an output or a kept one, is not finite, and names the
+ * layer where the first such value arose. */
 int net_check_blob(struct net *net, const struct blob *blob, const struct pass *pass);
 
 /* Copies the values of an output, or of a blob that was kept (net_keep), to `out`, which holds
  * shape_elems(&blob->value.shape) floats in plain order. */
 int net_read_blob(const struct net *net, const struct blob *blob, float *out);
 
-/* How the first data layer with an existing source prepares images; source is NULL if there is no
- * such layer. */
+/* Returns how the first data layer with an existing source prepares images; source NULL: none. */
 struct layer_images net_images(const struct net *net);
 
-/* Fails if the class names of that data layer and `names` (of the file `path`, one a line) differ
- * at any position. */
+/* Fails if class names of the first data layer with an existing source and `names` (of the file
+ * `path`, one a line) differ at any position. */
 int net_compare_classes(const struct net *net, const char *path, const char *names);
 
-/* The layer of that name, or NULL. The last layer of several wins, as in Caffe. */
+/* Returns the layer of that name, or NULL. The last layer of several wins, as in Caffe. */
 struct layer *net_find_layer(const struct net *net, const char *name);
 
-/* The blob of that name, or NULL. */
+/* Returns the last blob of that name, or NULL. */
 struct blob *net_find_blob(const struct net *net, const char *name);
 
-/* The index of a blob in net->blobs. */
+/* Returns the index of a blob in net->blobs. */
 int net_blob_number(const struct net *net, const struct blob *blob);
 
-/* The layer that compares the labels of a data layer's top with scores of classes, directly or
- * through Split layers; of several, the one with the fewest classes; NULL if there is none.
- * *classes: its number of scores. */
+/* Returns the layer that compares the labels of a data layer's top with scores of classes, directly
+ * or through Split layers; of several, the one with the fewest classes; NULL: none. *classes: its
+ * number of scores. */
 const struct layer *net_label_reader(const struct net *net, const struct layer *data, int top,
                                      size_t *classes);
 
-/* Whether a layer returned by net_label_reader has an ignore_label outside its range of classes. */
+/* True if a layer returned by net_label_reader has an ignore_label. */
 bool net_ignores_a_label(const struct layer *reader);
 
-/* Whether the shape of an input was assumed; then printed figures of this net must say so. */
+/* True if the shape of an input is a guess, which printed figures of this net must then mention. */
 bool net_is_assumed(const struct net *net);
 
-/* The two sufficient factors of a factorable group's last pass, in engine memory: *bottom K x N and
- * *top_grad K x M, row-major, of K samples, N inputs and M outputs. Borrowed until the next pass.
- */
+/* Sets *bottom (K x N) and *top_grad (K x M) to the two sufficient factors of a factorable group's
+ * last pass: row-major in engine memory, of K samples, N inputs and M outputs. Borrowed until the
+ * next pass. */
 void net_factors(const struct net *net, int group, const float **bottom, const float **top_grad);
 
 /* Marks the group's parameters as changed, so that operators renew their packed copies. */
 void net_touch(struct net *net, int group);
 
-/* A parameter's values in host memory: param->value, or its place in net->values if the engine has
- * memory of its own. The parameter must be this net's. */
+/* Returns a parameter's values in host memory: param->value, or its place in net->values if the
+ * engine has memory of its own. The parameter must be this net's. */
 float *net_host_value(const struct net *net, const struct param *param);
 
-/* The index in net->params of a layer's parameter; -1 if the training net owns the parameter. */
+/* Returns the index in net->params of a layer's parameter; -1: the training net's parameter. */
 int net_param_number(const struct net *net, int layer, int param);
 
-/* The first element of a parameter (an index of net->params) in the arenas. */
+/* Returns the index of a parameter's first element in the arenas. param: index in net->params. */
 size_t net_param_begin(const struct net *net, int param);
 
 /* Copies the group's values from host to engine memory, before all operators that run later, and
@@ -258,30 +258,30 @@ int net_push_values(struct net *net, int group);
  * computes in host memory. */
 int net_pull_values(struct net *net);
 
-/* Where the passes are: read by the watchdog. Any thread. */
+/* The place of the pass under way, for the watchdog. Any thread. */
 struct net_position {
-    int layer; /* the layer that runs; -1: between two passes */
+    int layer; /* layer that runs; -1: between two passes */
     bool backward;
-    uint64_t done; /* grows with every layer that ran and every record that was read */
+    uint64_t done; /* count of layers that ran and records that were read */
 };
 struct net_position net_position(const struct net *net);
 
 /* Makes all data layers continue at sample `first_sample` of the global order. */
 int net_seek(struct net *net, uint64_t first_sample);
 
-/* How often, and for how many seconds in all, forward passes waited for data. */
+/* Returns how often, and for how many seconds in all, forward passes waited for data. */
 void net_input_waits(const struct net *net, uint64_t *times, double *seconds);
 
-/* How many images were turned upright, each as often as it was read. */
+/* Returns how many images were turned upright, each as often as it was read. */
 uint64_t net_input_turned(const struct net *net);
 
 /* Appends a line for each damaged record of the input that was left out. */
 void net_input_damage(const struct net *net, struct strbuf *out);
 
-/* Bytes of blobs, gradients and parameters that net_build allocated. */
+/* Returns the bytes of blobs, gradients and parameters that net_build allocated. */
 size_t net_memory(const struct net *net);
 
-/* How net_build laid out the blobs; borrowed. */
+/* Returns the layout of the blobs' arena that net_build chose; borrowed. */
 const struct net_memory_plan *net_memory_plan(const struct net *net);
 
 /* Frees the net; NULL is allowed. */

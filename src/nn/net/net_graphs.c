@@ -1,17 +1,16 @@
-/* Segments of passes: layers between which the host has nothing to do are recorded once and then
- * launched as one, where the engine can. passes.c says which layers these are.
+/* Segments of passes: consecutive layers between which the host does nothing are recorded once and
+ * then launched as one, if the engine can. passes.c chooses the segments.
  *
- * What the host decides inside a segment - whether a gradient is added to, whether a parameter
- * changed since and must be laid out again - makes the segment's signature: a recording serves
- * passes of the same signature alone. The first pass of a signature runs as ever, since libraries
- * load and set up what they need on first use. */
+ * Host decisions inside a segment (add to a gradient or overwrite it; repack a parameter that
+ * changed) make up its signature; a recording serves only passes of the same signature. The first
+ * pass of a signature runs unrecorded, as libraries load and set up on first use. */
 #include "net/net_internal.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Recordings per segment that are kept, and that are made before the net gives up on it. */
+/* Recordings kept per segment; recordings made before the net stops recording a segment. */
 enum { RECORDINGS = 2, MOST_RECORDINGS = 8 };
 
 struct recording {
@@ -20,19 +19,20 @@ struct recording {
     struct engine_graph *graph; /* owned */
 };
 
-/* Begins at layer `from` of one pass. */
+/* A segment of one pass. Its first layer is its index in net_graphs.segments. */
 struct segment {
-    int to;   /* its last layer; below `from` in the backward pass */
-    int made; /* recordings so far */
-    int next; /* which one is replaced next */
+    int to;   /* last layer; below the first layer in the backward pass */
+    int made; /* recordings made so far */
+    int next; /* recordings replaced so far: next % RECORDINGS is replaced next */
     struct recording recording[RECORDINGS];
 };
 
 struct net_graphs {
-    struct segment *segments[2]; /* per pass and layer; owned */
-    uint64_t *versions[2];       /* of each layer's parameters when the pass last ran; owned */
-    bool *written;               /* net_internals' as it was before a recording; owned */
-    char obstacle[512];          /* why nothing is recorded any more; "" where it is */
+    struct segment *segments[2]; /* per pass, by first layer; owned */
+    uint64_t
+        *versions[2]; /* per pass, per layer: versions of its parameters at the last pass; owned */
+    bool *written;    /* copy of net_internals.written before a recording; owned */
+    char obstacle[512]; /* why recording was given up; "": recording goes on */
 };
 
 static void forget(struct net *net, struct recording *recording)
@@ -91,7 +91,7 @@ static int step_of(int from, int to)
     return to >= from ? 1 : -1;
 }
 
-/* What ops of the segment decide on the host; notes the versions for the next time. */
+/* Returns the signature of the segment, and notes parameter versions for the next call. */
 static uint64_t sign(struct net *net, enum net_pass direction, int from, int to, bool first)
 {
     uint64_t *versions = net->internals->graphs->versions[direction], hash = mix(0, first);
@@ -114,7 +114,7 @@ static void count_up_statistics(struct layer *layer)
             layer->params[p]->version++;
 }
 
-/* A launch does for the host what the ops would have done there. */
+/* Makes the state changes on the host that a launch leaves out. */
 static void catch_up(struct net *net, enum net_pass direction, int from, int to, bool first)
 {
     int step = step_of(from, to);
@@ -131,8 +131,8 @@ static void catch_up(struct net *net, enum net_pass direction, int from, int to,
     }
 }
 
-/* Records the segment; where that fails, says why and sees to it that the ops do again what was
- * only recorded. */
+/* Records the segment. On failure notes the obstacle and raises parameter versions, so that ops
+ * repeat what was only recorded. */
 static int record(struct net *net, enum net_pass direction, int from, int to,
                   const struct pass *pass, bool first, struct engine_graph **out)
 {
@@ -164,7 +164,7 @@ static int record(struct net *net, enum net_pass direction, int from, int to,
     return -1;
 }
 
-/* The place of that signature, emptied for it if it is new. */
+/* Returns the recording of that signature, or an emptied one with that signature. */
 static struct recording *find_recording(struct net *net, struct segment *segment,
                                         uint64_t signature)
 {
@@ -205,7 +205,7 @@ int net_graphs_run(struct net *net, enum net_pass direction, int from, int to,
             catch_up(net, direction, from, to, first);
             return status;
         }
-        i->destroy(engine->context, recording->graph); /* memory has moved since */
+        i->destroy(engine->context, recording->graph); /* the engine's memory has moved */
         recording->graph = NULL;
     }
     segment->made++;

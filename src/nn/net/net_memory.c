@@ -1,9 +1,9 @@
-/* The memory of blobs: one arena, in which what never lives at once shares a place.
+/* The memory of blobs: one arena, in which pieces that are never in use at once share a place.
  *
  * A pass is a row of steps: forward of layer l is step l, its backward step 2 nlayers - 1 - l. A
- * piece (the values or the gradient of a blob and of all that are based on it) lives from the first
- * step that touches it to the last. Pieces are placed largest first, each at the lowest offset
- * where nothing lives that overlaps it in time. */
+ * piece (values or gradient of a blob, with all tensors based on that tensor) lives from the first
+ * step that touches it to the last. Pieces are placed largest first, each at the lowest offset that
+ * is free during its life. */
 #include "net/net_internal.h"
 
 #include "util/alloc.h"
@@ -13,14 +13,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Pieces begin at multiples of it: the widest vectors, and a GPU's memory transactions. */
+/* Alignment of pieces: suits the widest vectors and a GPU's memory transactions. */
 #define PIECE_ALIGN 256
 
 struct planner {
     struct net *net;
     struct net_memory_plan *plan;
-    struct tensor **roots; /* one per piece: the tensor without a base */
-    int last;              /* step */
+    struct tensor **roots; /* per piece: its tensor without a base */
+    int last;              /* last step */
 };
 
 static struct net_piece *piece_of(const struct planner *p, const struct tensor *tensor)
@@ -60,7 +60,7 @@ static void add_piece(const struct planner *p, const struct blob *blob, struct t
     }
     if (root == tensor)
         piece->blob = blob;
-    /* an engine's padding is zero from the start and must stay so */
+    /* padding is zero from the start and must stay so */
     if (blob->kept || has_padding(tensor))
         *piece = (struct net_piece){
             .blob = piece->blob, .grad = grad, .bytes = piece->bytes, .begin = 0, .end = p->last};
@@ -77,8 +77,8 @@ static void live(const struct planner *p, const struct tensor *tensor, int from,
         piece->end = to;
 }
 
-/* Forward of the layer reads or writes the blob's values; backward may read them, unless the layer
- * only made them and says that its backward does without. */
+/* Extends the life of a blob's values over the layer's forward step, and over its backward step if
+ * backward may read them (`reads`). */
 static void live_values(const struct planner *p, const struct layer *layer, const struct blob *blob,
                         bool reads)
 {
@@ -114,14 +114,14 @@ static bool takes_before(const struct layer *layer)
     return false;
 }
 
-/* All that happens at the layer's steps. `at`: the layer that does `layer`'s work, mostly itself.
- */
+/* Extends lives over the steps of layer `at`, whose op does `layer`'s work; mostly `at` is
+ * `layer`. */
 static void live_layer(const struct planner *p, const struct layer *at, const struct layer *layer)
 {
     for (int b = 0; b < layer->nbottoms; b++) {
         live_values(p, at, layer->bottoms[b], !layer->i->ignores_bottoms);
         live_gradient(p, at, layer->bottoms[b]);
-        /* never written where no loss depends on the top beside it: 0 from the start */
+        /* unwritten, so 0, if no loss depends on its top */
         if (layer->i->op_per_bottom && layer->propagate[b] && layer->nbottoms > 1)
             live(p, &layer->bottoms[b]->grad, 0, p->last);
     }
@@ -130,7 +130,7 @@ static void live_layer(const struct planner *p, const struct layer *at, const st
                      takes_before(layer) || is_bottom(layer, layer->tops[t]);
         live_values(p, at, layer->tops[t], reads);
         live_gradient(p, at, layer->tops[t]);
-        /* filled by others, before the pass or once for all */
+        /* written before the pass, or only once */
         if (layer->i->is_data)
             live(p, &layer->tops[t]->value, 0, p->last);
     }
@@ -140,8 +140,8 @@ static void live_layer(const struct planner *p, const struct layer *at, const st
         live_layer(p, at, layer->fused);
 }
 
-/* What is read when the pass is over, or leaves for other ranks while the next one begins; and the
- * gradients that the losses begin with. */
+/* Extends lives to the end of the pass, for outputs and for factors still being sent during the
+ * next pass; and to the steps at which losses seed gradients. */
 static void live_on(const struct planner *p)
 {
     const struct net *net = p->net;
@@ -150,7 +150,7 @@ static void live_on(const struct planner *p)
         live(p, &net->outputs[o].blob->value, p->last, p->last);
     for (int i = 0; i < net->internals->nlosses; i++) {
         const struct net_loss *loss = &net->internals->losses[i];
-        /* the weight is written at the loss's own step, even if another layer does its work */
+        /* the loss's own step, even if another layer does its work */
         int step = p->last - loss->layer;
         live(p, &loss->blob->value, p->last, p->last);
         if (net->layers[loss->layer].needs_backward)
@@ -180,7 +180,7 @@ static int compare_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The lowest offset that is free while the piece lives. `placed` lie by offset, ascending. */
+/* Returns the lowest offset that is free while the piece lives. `placed` is sorted by offset. */
 static size_t find_gap(const struct net_piece *piece, struct net_piece *const *placed, int nplaced)
 {
     size_t at = 0;
@@ -223,7 +223,7 @@ static int arrange(struct net_memory_plan *plan)
     return 0;
 }
 
-/* The step at which most memory is alive. */
+/* Finds the step with the most memory in use. */
 static void find_peak(struct net_memory_plan *plan)
 {
     for (int step = 0; step < plan->nsteps; step++) {
@@ -252,7 +252,7 @@ static void find_lives(const struct planner *p)
     live_on(p);
 }
 
-/* Of a batch. */
+/* Returns the bytes of one batch of input. */
 static size_t input_bytes(const struct net *net)
 {
     size_t bytes = 0;
@@ -263,7 +263,7 @@ static size_t input_bytes(const struct net *net)
     return bytes;
 }
 
-/* What net_limit_memory leaves for blobs; 0: it sets no limit. */
+/* Returns what net_limit_memory leaves for blobs; 0: no limit. */
 static size_t limited_room(const struct net *net)
 {
     const struct net_internals *internals = net->internals;
@@ -273,8 +273,8 @@ static size_t limited_room(const struct net *net)
     return internals->limit > internals->bytes ? internals->limit - internals->bytes : 1;
 }
 
-/* Blobs did not fit: what they take, and how large a batch would have. What fits grows with the
- * batch. */
+/* Adds to the error how much memory blobs need, how much is free, and which batch would fit, as
+ * memory grows with the batch. */
 static int no_room(const struct net *net)
 {
     const struct engine *engine = net->engine;
@@ -289,7 +289,7 @@ static int no_room(const struct net *net)
         room = (size_t)machine_free_memory(1);
     if (room == 0 || room >= need || batch == 0)
         return error_context("the net's blobs need %.1f MiB", (double)need / 1048576);
-    /* a device of its own is sent one batch of input while it works on another */
+    /* a GPU gets the next batch of input during a pass */
     fits = (double)batch * (double)room / (double)(need + 2 * input);
     return error_context("the net's blobs need %.1f MiB at batch %d, and %.1f MiB are free: %s"
                          "batch %.0f would fit",
@@ -304,7 +304,7 @@ static bool lies_within(const struct planner *p, const struct tensor *tensor)
     return piece && piece->offset + tensor->bytes <= p->plan->bytes;
 }
 
-/* Where each blob's tensors lie, now that the arena is there. */
+/* Sets data of all tensors to their place in the arena. */
 static void point(const struct planner *p, float *arena)
 {
     for (int i = 0; i < p->net->nblobs; i++) {

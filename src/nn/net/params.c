@@ -1,5 +1,5 @@
-/* Parameters: one for each that a layer declares, unless it is shared - by name within the net, or
- * by layer with the training net. */
+/* Parameters: each layer's declared parameters, unless shared by name within the net, or by layer
+ * name with the training net. */
 #include "net/net_internal.h"
 
 #include "util/alloc.h"
@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A parameter that others may share by its name. */
+/* A named parameter, which later layers may share. */
 struct shared {
     const char *name;
     struct param *param;    /* this net's or the training net's */
     int index;              /* in net->params, or -1 */
-    int layer;              /* the owner */
-    bool has_lr, has_decay; /* its multipliers were given, not assumed */
+    int layer;              /* the layer that owns it */
+    bool has_lr, has_decay; /* given in the definition rather than defaults */
 };
 
 struct sharing {
@@ -93,7 +93,7 @@ static int check_shared_shape(const struct sharing *sharing, const struct layer 
                      shape_text(&owner->param->shape).text, shape_text(shape).text);
 }
 
-/* A multiplier that is given must agree with one given before; the first one given holds. */
+/* Fails if a given multiplier differs from one given before; the first given value holds. */
 static int agree(const struct shared *owner, const char *field, bool has, float value,
                  bool *owner_has, float *owner_value)
 {
@@ -122,8 +122,7 @@ static int use_shared(struct sharing *sharing, struct layer *layer, int p, struc
 {
     const Caffe__ParamSpec *spec = spec_of(layer, p);
     struct net *net = sharing->net;
-    bool theirs =
-        owner->index < 0; /* the training net's: not ours to change or to show otherwise */
+    bool theirs = owner->index < 0; /* the training net's, which must not change */
 
     if (check_shared_shape(sharing, layer, p, owner))
         return -1;
@@ -151,7 +150,8 @@ static bool is_named_twice(const struct net *net, const struct layer *layer)
     return count > 1;
 }
 
-/* The training net's layer of that name, with the same parameters; NULL in *out if it has none. */
+/* Finds the training net's layer of that name and checks for the same parameters. *out NULL:
+ * none. */
 static int find_trained(const struct net *net, const struct layer *layer, const struct layer **out)
 {
     const struct layer *trained = NULL;

@@ -1,4 +1,4 @@
-/* The two passes. */
+/* The forward and the backward pass, with hooks and recorded segments. */
 #include "net/net_internal.h"
 
 #include "trace/trace.h"
@@ -17,7 +17,7 @@ struct walk {
     const struct pass *pass;
     bool first;
     const struct net_hooks *hooks; /* or NULL */
-    bool recorded;                 /* layers between which the host does nothing are run as one */
+    bool recorded;                 /* runs layers between which the host does nothing as one */
 };
 
 int net_add_loss(struct net *net, const struct net_loss *loss, double *sum)
@@ -42,7 +42,7 @@ int net_add_losses(struct net *net, double *sum)
     return status;
 }
 
-/* One thread writes, so no locked instruction is needed. */
+/* One thread writes; no atomic read-modify-write is needed. */
 void net_note_position(struct net *net, int64_t at)
 {
     struct net_internals *internals = net->internals;
@@ -64,8 +64,7 @@ struct net_position net_position(const struct net *net)
         .layer = at < 0 ? -1 : (int)(at / 2), .backward = at >= 0 && at % 2, .done = done};
 }
 
-/* The gradient of the whole loss by each element of a loss top is its weight, or that rank's share
- * of it. */
+/* Seeds the gradients of a loss layer's tops: loss weight times share. */
 static int seed_losses(struct net *net, int layer)
 {
     struct net_internals *internals = net->internals;
@@ -97,7 +96,7 @@ void net_set_accumulate(struct net *net, int index, bool first)
     }
 }
 
-/* What the syncer decided of a parameter holds for its other shapes too. */
+/* Copies `factored`, set by the syncer, to views of the parameter. */
 static void refresh_views(struct net *net)
 {
     for (int v = 0; v < net->internals->nviews; v++) {
@@ -145,8 +144,8 @@ int net_layer_backward(struct net *net, int layer, const struct pass *pass)
     return net_run_layers(net, NET_BACKWARD, layer, layer, pass, true);
 }
 
-/* The groups whose hooks are called at that layer: before it in the forward pass, behind it in the
- * backward one. between: those that have their place between layers; else the others. */
+/* Finds the groups whose hooks are called before the layer in the forward pass, after it in the
+ * backward pass. between: groups whose hooks must be called between layers; else the rest. */
 static int hooked_groups(const struct walk *p, int layer, bool between, int groups[])
 {
     const struct net_hooks *hooks = p->hooks;
@@ -181,7 +180,7 @@ static bool is_hooked(const struct walk *p, int layer)
     return hooked_groups(p, layer, true, groups) > 0;
 }
 
-/* Whether the host acts in the layer's own forward or backward. */
+/* True if the host acts during the layer's forward or backward. */
 static bool acts(const struct walk *p, const struct layer *layer)
 {
     return layer->joins || (p->which == NET_FORWARD ? layer->i->forward : layer->i->backward);
@@ -192,8 +191,8 @@ static int step_of(const struct walk *p)
     return p->which == NET_FORWARD ? 1 : -1;
 }
 
-/* The last layer of the stretch that begins at `from`, in which the host does nothing: it ends
- * where hooks have their place, at a layer in which the host acts, and at a loss's gradient. */
+/* Returns the last layer of the stretch from `from` in which the host does nothing. A stretch ends
+ * at hooks, at layers in which the host acts, and at a loss's gradient. */
 static int stretch_end(const struct walk *p, int from)
 {
     const struct net *net = p->net;
@@ -224,7 +223,7 @@ static int run_stretch(const struct walk *p, int from, int *to)
     return net_graphs_run(net, p->which, from, *to, p->pass, p->first);
 }
 
-/* Hooks that have no place between layers, where these run as one. */
+/* Calls the hooks that need no place between layers, at the begin or end of a recorded pass. */
 static int call_other_hooks(const struct walk *p)
 {
     for (int i = 0; p->recorded && i < p->net->nlayers; i++) {
@@ -235,7 +234,7 @@ static int call_other_hooks(const struct walk *p)
     return 0;
 }
 
-/* A net that is not recorded is one whose stretches are one layer long. */
+/* Runs a pass stretch by stretch; without recording, a stretch is one layer. */
 static int run_pass(struct walk p)
 {
     struct net *net = p.net;
@@ -283,8 +282,8 @@ int net_read_blob(const struct net *net, const struct blob *blob, float *out)
     return net->engine->i->read(net->engine->context, &blob->value, out);
 }
 
-/* Appends to `out` the first value of the blob that is not finite, and the layer, if not NULL, that
- * makes it. Returns its place, or *count, the elements of the blob, if there is none. */
+/* Appends to `out` the blob's first value that is not finite, with the name of the layer that makes
+ * the blob (NULL: no name). Returns its place, or *count, the blob's size, if all are finite. */
 static size_t find_in_blob(const struct net *net, const struct blob *blob, const char *layer,
                            size_t *count, struct strbuf *out)
 {

@@ -392,8 +392,8 @@ static int diverged(const char *path)
     return error_context("%s: training had diverged, take an earlier snapshot", path);
 }
 
-/* Checks that the model read into the net belongs to the state: same run, and the parameters that
- * were saved with the state. Skips what a file does not say. */
+/* Checks that the model read into the net belongs to the state: same run, same parameters as saved
+ * with the state. Properties that a file lacks are not compared. */
 static int check_pair(const char *path, const struct snapshot_owner *model,
                       const struct snapshot_state *state, const struct net *net)
 {

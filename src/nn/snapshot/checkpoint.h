@@ -16,7 +16,7 @@ struct train_state {
     int64_t iteration;    /* next iteration, counted from 0 */
     int32_t current_step; /* state of the learning rate policy; see policy_step */
     uint64_t cursor;      /* samples of the global order consumed so far */
-    char memory[256];     /* the solver's further memory, as job/rates.c writes it; "": none */
+    char memory[256];     /* solver's values besides current_step (job/rates.c); "": none */
     char residuals[96];   /* description of the saved residuals, as in snapshot_owner; "": none */
 };
 
@@ -70,8 +70,8 @@ int checkpoint_read_residuals(const struct net *net, const char *model, int numb
 /* Removes the average's file beside the model at path `model`, if there is one. */
 void checkpoint_drop_average(const char *model);
 
-/* Removes all residuals files of an iteration, unless the solver state at path `state` exists: then
- * they may belong to it. */
+/* Removes all residuals files of an iteration, unless the solver state at path `state` exists,
+ * which may need the files. */
 void checkpoint_drop_residuals(const char *prefix, int64_t iteration, const char *state);
 
 /* Frees a checkpoint; NULL is allowed. */
@@ -113,16 +113,16 @@ int checkpoint_describe_data(const struct net *net, struct snapshot_owner *out);
 
 struct text_doc;
 
-/* What a model tells of the images that it was trained on. */
+/* Class names and image preparation that a model file holds of its training images. */
 struct checkpoint_told {
-    struct snapshot_owner owner;                     /* its classes and preparation. Owned */
-    struct text_doc *preparation;                    /* that, read; NULL: none. Owned */
-    const Caffe__TransformationParameter *transform; /* of it; NULL: none */
-    struct shape record;                             /* of it; naxes 3, or 0: not told */
+    struct snapshot_owner owner;  /* owner with these texts; owned */
+    struct text_doc *preparation; /* parsed owner.preparation; NULL: none. Owned */
+    const Caffe__TransformationParameter *transform; /* in `preparation`; NULL: none */
+    struct shape record; /* C,H,W before the transform, from `preparation`; naxes 0: unknown */
 };
 
-/* Reads what the last file of `list` (comma-separated models) that has classes or preparation
- * tells. The caller frees *told by checkpoint_free_told, also after a failure. */
+/* Reads class names and preparation from the last file of `list` (comma-separated models) that has
+ * one of the two. The caller frees *told by checkpoint_free_told, also after a failure. */
 int checkpoint_read_told(const char *list, struct checkpoint_told *told);
 void checkpoint_free_told(struct checkpoint_told *told);
 

@@ -80,7 +80,7 @@ static int check_values(const char *path, const char *what, const struct stored_
     return 0;
 }
 
-/* Place of a layer's parameters in the file: blob `first` of layer `source`, and on; -1: none. */
+/* A layer's parameters in the file: blobs from `first` on of layer `source`; source -1: none. */
 struct place {
     int source, first;
 };
@@ -208,7 +208,7 @@ int snapshot_load_model(const struct snapshot_source *from, const struct snapsho
             if (is_stored(from, at, b, &layers[i].blobs[b]) &&
                 from->read(from->context, at->source, at->first + b, layers[i].blobs[b].data))
                 status = error_context("layer '%s'", layers[i].name);
-        if (!status && is_split(from, at->source, &layers[i])) /* NVIDIA's mean is not scaled */
+        if (!status && is_split(from, at->source, &layers[i])) /* NVIDIA's sums have weight 1 */
             layers[i].blobs[2].data[0] = 1;
     }
     free(places);

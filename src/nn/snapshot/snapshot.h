@@ -60,7 +60,7 @@ struct snapshot_owner {
     char *rule;        /* solver type that the history belongs to */
     char *digest;      /* digest of the training job: solver, net, data, seed (job/agree_job.h) */
     char *plan;        /* communication plan of the layers, as text that a resumed run reads */
-    char *memory;      /* solver's memory besides current_step (job/rates.c) */
+    char *memory;      /* values that the solver keeps besides current_step (job/rates.c) */
     char *residuals;   /* ranks and kinds whose residuals are saved; the first number counts the
                           residuals files (checkpoint.h); NULL: none */
     int64_t global_batch; /* samples per iteration, over all workers */

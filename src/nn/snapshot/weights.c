@@ -69,7 +69,7 @@ static int set_net(struct weights *w, struct text_doc *doc)
     return 0;
 }
 
-/* Returns the axes of a blob from before blobs had shapes: four sizes, with ones in front. */
+/* Returns the axes of a blob saved before blobs had shapes: four sizes, the first ones 1. */
 static int legacy_axes(const Caffe__NetParameter *net, const char *name, int blob)
 {
     for (size_t l = 0; blob == 0 && l < net->n_layer; l++) {
