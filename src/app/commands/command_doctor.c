@@ -318,7 +318,7 @@ static void put_mpi(struct doctor *d)
     (void)MPI_Query_thread(&level);
     host_put_settings(&settings);
     strbuf_printf(&d->text, "started by  %s; threads of MPI: %s\n", d->launcher,
-                  level == MPI_THREAD_MULTIPLE ? "multiple" : "serialized"); /* never lower */
+                  level == MPI_THREAD_MULTIPLE ? "multiple" : "serialized"); /* the minimum level */
     strbuf_printf(&d->text, "transports  %s\n",
                   settings.length ? strbuf_text(&settings) : "MPI's own choice");
     strbuf_free(&settings);

@@ -10,7 +10,7 @@
 struct list {
     struct strbuf text; /* the list file, or names one after another; each NUL-terminated */
     uint64_t *start;    /* owned; count offsets into text */
-    int32_t *label;     /* owned; count labels; all 0 if there are values */
+    int32_t *label;     /* owned; count labels, zeros if `value` has the labels */
     int nvalues;        /* real labels of an image; 0: one integer label */
     float *value;       /* owned; count x nvalues */
     uint64_t count;
