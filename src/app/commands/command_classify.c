@@ -1,4 +1,4 @@
-/* poseidon classify: the most likely classes of photographs. */
+/* poseidon classify: prints the most likely classes of photographs. */
 #include "commands/commands.h"
 #include "commands/model.h"
 #include "commands/options_rows.h"
@@ -28,26 +28,26 @@ struct classification {
     int top;
     bool rgb, json;
     struct model model;
-    struct layer_images from;    /* what the net's data layer does */
-    struct checkpoint_told told; /* by the weights: for where the data is not. Owned */
-    bool prepared;               /* `from` has some of it */
+    struct layer_images from;    /* preparation and class names of the net's data layer */
+    struct checkpoint_told told; /* preparation and classes in the weights. Owned */
+    bool prepared;               /* `from` has a part from the weights */
     struct image_input image;
-    struct blob *input; /* of the net's first layer */
+    struct blob *input; /* first top of the net's first layer */
     const struct blob *scores;
-    bool softmax; /* the scores are not probabilities yet */
+    bool softmax; /* scores need a softmax to be probabilities */
     int batch, classes;
-    float *pixels, *values; /* of one batch: input, scores */
-    struct class_names own; /* of --labels */
-    char *const *names;     /* of classes: those, or the data layer's */
+    float *pixels, *values; /* input and scores of one batch */
+    struct class_names own; /* names of --labels or of the weights */
+    char *const *names;     /* class names: `own`, or the data layer's */
     int nnames;
     struct json report;
-    struct list images; /* what is to be classified */
-    uint64_t *which;    /* of these, those of one batch; owned */
+    struct list images; /* images to classify */
+    uint64_t *which;    /* indices into `images` of one batch; owned */
     int failed;         /* images that could not be read */
     struct progress progress;
 };
 
-/* --labels, or the names that go with the images of the net's data layer, or with the weights. */
+/* Finds the class names: --labels, those of the net's data layer, or those of the weights. */
 static int find_names(struct classification *c)
 {
     c->names = c->from.classes;
@@ -75,7 +75,7 @@ static int find_names(struct classification *c)
                      c->names[c->nnames - 1]);
 }
 
-/* What the weights tell of the images that the net was trained on, where its data is not here. */
+/* Takes the preparation of images from the weights if the net's data is missing. */
 static void take_preparation(struct classification *c, const struct layer *first)
 {
     const struct shape *input = &c->input->value.shape, *told = &c->told.record;
@@ -91,9 +91,9 @@ static void take_preparation(struct classification *c, const struct layer *first
     c->prepared = !first->i->images && (c->from.transform || c->from.record.naxes);
 }
 
-/* The size that photographs are resized to before the centre is cut out: --resize; that of the data
- * layer's records; else 256 x 256, as Caffe's classify.py, for the inputs that are custom to be cut
- * out of that, and the input's own size for others. */
+/* Sets the size that photographs are resized to before the centre is cut out: (1) --resize; (2) the
+ * size of the data layer's records; (3) 256 x 256, like Caffe's classify.py, for inputs of 192 to
+ * 256 pixels; (4) the input's own size. */
 static int set_size(struct classification *c, const struct shape *input, struct shape *whole)
 {
     enum { CUSTOM = 256, CUT_FROM = 192, LARGEST = 16384 };
@@ -125,7 +125,7 @@ static int set_size(struct classification *c, const struct shape *input, struct 
                      c->resize, width, height);
 }
 
-/* What happens to pixels: as the data layer says, but for what options say. Nothing is mirrored. */
+/* Sets the transform of pixels: the data layer's, changed by options, without mirroring. */
 static int set_transform(struct classification *c, const struct shape *input,
                          const struct shape *whole)
 {
@@ -156,7 +156,7 @@ static int set_transform(struct classification *c, const struct shape *input,
     return c->mean ? image_input_set_mean(c->mean, t) : 0;
 }
 
-/* Says what is done to photographs, and who wanted it so. */
+/* Prints how photographs are prepared, and whether data layer, weights or options decided so. */
 static void say_transform(const struct classification *c)
 {
     const struct layer *first = &c->model.net->layers[0];
@@ -193,7 +193,7 @@ static void say_transform(const struct classification *c)
                 c->mean || c->resize || !isnan(c->scale) ? " and the options" : "");
 }
 
-/* The input: the first top of the net's first layer, N x C x H x W. */
+/* Finds the input, the first top of the net's first layer, N x C x H x W. */
 static int find_input(struct classification *c)
 {
     struct net *net = c->model.net;
@@ -219,7 +219,7 @@ static int find_input(struct classification *c)
     return 0;
 }
 
-/* The scores: --blob, or the top of the last Softmax, or what the last loss reads. */
+/* Finds the scores: --blob, the top of the last Softmax, or the bottom of the last softmax loss. */
 static int find_scores(struct classification *c)
 {
     const struct net *net = c->model.net;
@@ -286,8 +286,7 @@ static void to_probabilities(float *scores, int n)
         scores[i] = (float)(exp((double)(scores[i] - most)) / sum);
 }
 
-/* The class with the most that comes after (value, index) in falling order; n is small times top.
- */
+/* Returns the best class after `last` in falling order of (score, index). Fast for small --top. */
 static int next_best(const float *scores, int n, int last)
 {
     int best = -1;
@@ -314,7 +313,7 @@ static void report(struct classification *c, const char *path, float *scores)
     for (int k = 0; k < c->top; k++) {
         best = next_best(scores, c->classes, best);
         if (best < 0)
-            break; /* scores that are not numbers have no order */
+            break; /* NaN scores have no order */
         snprintf(number, sizeof number, "class %d", best);
         if (!c->json)
             printf(best < c->nnames ? "%.4f - \"%s\"\n" : "%.4f - %s\n", (double)scores[best],
@@ -330,8 +329,8 @@ static void report(struct classification *c, const char *path, float *scores)
     json_object_end(&c->report);
 }
 
-/* One forward pass of the images that could be read. Layer by layer, because a data layer in front
- * of the net would put its own images there. */
+/* Runs one batch of images forward, layer by layer: the input is written after the first layer,
+ * because a data layer would overwrite it with its own images. */
 static int run_batch(struct classification *c, int count)
 {
     struct net *net = c->model.net;

@@ -1,4 +1,4 @@
-/* `poseidon convert`: images become data, a model takes Caffe's other form. */
+/* poseidon convert: makes data from images, or converts weights to Caffe's other form. */
 #include "commands/commands.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* `poseidon convert images`: photographs to HDF5 or LMDB in constant memory. Several threads read,
- * decode and resize ahead; this one takes their results in order and writes. */
+/* poseidon convert images: writes photographs to HDF5 or LMDB in constant memory. Several threads
+ * read, decode and resize ahead; the main thread writes the results in order. */
 #include "commands/commands.h"
 #include "convert/split.h"
 #include "convert/image_stream.h"
@@ -28,14 +28,14 @@
 struct request {
     char *source, *out; /* borrowed from argv */
     const char *root, *classes;
-    int backend, encode_type; /* of their words; -1: not given */
-    int shuffle;              /* -1: not given, and then folders are */
+    int backend, encode_type; /* index of the option's word; -1: not given */
+    int shuffle;              /* -1: not given, folders are shuffled */
     bool turn, gray, encoded, check_size, skip_bad, force, json;
-    double split;   /* 0: none */
+    double split;   /* share of the test set; 0: no split */
     long long seed; /* -1: not given */
     int gzip, quality, threads;
-    bool lmdb;         /* else HDF5 */
-    int height, width; /* 0: as they are */
+    bool lmdb;         /* output is LMDB, else HDF5 */
+    int height, width; /* size to resize to; 0: keep */
 };
 
 struct refusal {
@@ -45,23 +45,23 @@ struct refusal {
 struct conversion {
     const struct request *request;
     struct list list;
-    char *root; /* owned; in front of every path, with its slash */
+    char *root; /* owned; text before every path, with its slash */
     bool shuffled;
-    struct rng rng; /* of the shuffled order */
+    struct rng rng; /* random generator of the shuffled order */
     int nsinks;
-    char *out[IMAGE_SINKS]; /* owned; where images for training, or all of them, and for tests go */
+    char *out[IMAGE_SINKS]; /* owned; outputs: [0] all or training images, [1] test images */
     struct image_outputs outputs;
-    bool *test;            /* per image: it goes to out[1]; owned, NULL without --split */
-    struct shape shape;    /* of the first image */
+    bool *test;            /* per image: it belongs to out[1]; owned, NULL without --split */
+    struct shape shape;    /* shape of the first image */
     bool varies;           /* images differ in size */
-    uint64_t refused, odd; /* cannot be read; have another size, with --check-size */
+    uint64_t refused, odd; /* images that cannot be read; of another size, with --check-size */
     uint64_t unended;      /* JPEGs without their end mark */
-    uint64_t turned;       /* as their EXIF data say */
-    struct refusal refusal[SHOWN_REFUSALS]; /* the first */
-    struct strbuf refusals;                 /* a line for each */
-    const char *remark;                     /* the first image_label_remark; NULL: none */
-    uint64_t remarked, nremarked;           /* which image that is of; how many have one */
-    double started;                         /* clock_seconds() */
+    uint64_t turned;       /* images turned upright by their EXIF data */
+    struct refusal refusal[SHOWN_REFUSALS]; /* the first refused images */
+    struct strbuf refusals;                 /* one line per refused image */
+    const char *remark;                     /* first image_label_remark; NULL: none */
+    uint64_t remarked, nremarked; /* image of that remark; number of images with a remark */
+    double started;               /* start time, clock_seconds() */
 };
 
 static int size_parse(const char *option, const char *text, void *target)
@@ -105,7 +105,7 @@ static int request_check(struct request *r)
     return 0;
 }
 
-/* Returns 0, 1 where --help was printed, -1 with a message. */
+/* Parses the command line. Returns 0, OPTIONS_HELPED after --help, or -1 with a message. */
 static int request_parse(struct request *r, int argc, char **argv)
 {
     static const char *const backends[] = {"lmdb", "hdf5", NULL};
@@ -182,7 +182,7 @@ static int output_check_lmdb(const struct request *r, const char *out)
     return output_check_folder(out);
 }
 
-/* What is written, and that it may be. */
+/* Sets the names of the outputs and fails if one may not be written. */
 static int outputs_check(struct conversion *c)
 {
     static const char *const parts[] = {"train", "test"};
@@ -200,8 +200,8 @@ static int outputs_check(struct conversion *c)
     return 0;
 }
 
-/* Where the paths begin: --root, the folder given, or the list's folder where the first image is
- * there and not here. */
+/* Returns the folder before the paths of the list: --root, the given folder, or the list's folder
+ * if the first image exists there and not in the current folder. */
 static char *root_find(const struct request *r, const struct list *list)
 {
     const char *slash = strrchr(r->source, '/'), *folder = r->root ? r->root : r->source;
@@ -218,11 +218,10 @@ static char *root_find(const struct request *r, const struct list *list)
     return strbuf_take(&root);
 }
 
-/* A folder that holds nothing ("__MACOSX") is a class, too: a data set may lack a class's images.
- */
+/* Warns of empty folders, such as "__MACOSX": each counts as a class, for a set may lack images. */
 static void warn_of_empty_classes(const struct request *r, const struct list *list)
 {
-    uint64_t n = 0; /* images come class by class */
+    uint64_t n = 0; /* index; images are sorted by class */
 
     for (int k = 0; k < list->classes.count; k++) {
         if (n == list->count || list->label[n] != k)
@@ -235,7 +234,7 @@ static void warn_of_empty_classes(const struct request *r, const struct list *li
     }
 }
 
-/* Says once that a class whose name is a number has another label: "10" comes before "2". */
+/* Warns once if a class named by a number has another label: as texts, "10" precedes "2". */
 static void warn_of_numbers(const struct class_names *classes)
 {
     int k = 0, digits, number;
@@ -266,8 +265,8 @@ static int list_open(const struct request *r, struct list *list)
     return 0;
 }
 
-/* The image file to be stored: as it is, unless it was changed, another form is asked for, or who
- * reads it would see other channels or turn it. */
+/* Sets the image file to store: a copy of the original, unless pixels were changed, another format
+ * is requested, or a reader would see other channels or turn the image. */
 static int image_encode_again(const struct request *r, const struct image *image,
                               struct streamed *out)
 {
@@ -335,7 +334,7 @@ static void note_remark(struct conversion *c, uint64_t number, const struct imag
     }
 }
 
-/* Whether the image fits in: all of a file that holds one size have that of the first. */
+/* Sets *fits if the image may be written; fails if a size differs and the file holds only one. */
 static int check_shape(struct conversion *c, uint64_t number, const struct record *record,
                        bool *fits)
 {

@@ -1,4 +1,4 @@
-/* poseidon convert weights: a model in another form. */
+/* poseidon convert weights: writes a model's weights in another file format. */
 #include "commands/commands.h"
 #include "commands/options.h"
 #include "commands/output_guard.h"

@@ -1,4 +1,4 @@
-/* poseidon device_query: the GPUs of this machine, or what keeps the CUDA engine from any. */
+/* poseidon device_query: lists this machine's GPUs, or says why the CUDA engine finds none. */
 #include "commands/commands.h"
 #include "commands/options.h"
 
@@ -47,7 +47,7 @@ static int query(void)
             return error_context("device %d", i);
         print_device(i, &device);
     }
-    /* GPUs alone compute nothing here; the message is the libraries' */
+    /* GPUs without libraries are useless: fail with the libraries' message */
     return status ? cuda_device_libraries(libraries, sizeof libraries) : 0;
 }
 #else

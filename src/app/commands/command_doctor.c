@@ -1,6 +1,6 @@
-/* poseidon doctor: what a training would find here, what is wrong with it, and what to do. Every
- * rank fills a report of facts; rank 0 judges them and prints what it has at once: the next thing
- * may never end. */
+/* poseidon doctor: checks an allocation before training, and says how to mend problems. Every rank
+ * fills a report of facts; rank 0 judges and prints each part at once, for the next step may
+ * hang. */
 #include "commands/commands.h"
 #include "commands/doctor_internal.h"
 #include "commands/options.h"
@@ -23,47 +23,47 @@
 #include "util/watchdog.h"
 #include "util/units.h"
 
-/* Less than that is too little for any net of models/ but the smallest. */
+/* Limits below which doctor reports a problem; only the smallest nets of models/ need less. */
 #define LITTLE_SHARED 256e6
 #define LITTLE_DISK   1e9
 #define LITTLE_MEMORY 1e9
-#define SLOW_VERBS    1e9  /* bytes a second: no InfiniBand of this century is slower */
-#define FEW_FILES     1024 /* sockets and libraries of a few hundred ranks */
+#define SLOW_VERBS    1e9  /* bytes a second; every InfiniBand card is faster */
+#define FEW_FILES     1024 /* enough for the sockets and libraries of a few hundred ranks */
 
-/* A first message, for which all are ready, has less time than what others must finish before. */
+/* Time limits of waits. The first message has the least time: all ranks are ready for it. */
 enum { TOUCH_SECONDS = 12, SILENCE_SECONDS = 20, LOST_SECONDS = 40 };
 
-/* Of one rank. */
+/* Facts that one rank reports. */
 struct host_report {
     struct cores cores;
-    double memory, shared; /* bytes that its host has left, of /dev/shm too */
+    double memory, shared; /* bytes left on the rank's host: memory, /dev/shm */
     struct machine_interfaces interfaces;
     char gpus[256], infiniband[256], transport[96];
-    int mtu;       /* of the card that connects it with other hosts; 0: not known */
-    bool cache;    /* measurements can be kept */
-    double files;  /* that the process may have open */
-    double locked; /* bytes that it may lock; RLIM_INFINITY: all */
+    int mtu;       /* MTU of the card used for other hosts; 0: not known */
+    bool cache;    /* true if measurements can be cached */
+    double files;  /* limit of open files */
+    double locked; /* limit of locked memory, bytes; -1: none */
 };
 
 struct doctor {
-    struct owner owner; /* of the lists of machines */
+    struct owner owner; /* owner of the arrays of machines */
     const char *prefix, *launcher;
     struct topology topology;
-    const char **names;          /* of machines */
-    int *first;                  /* their first ranks */
-    struct host_report *reports; /* rank 0: of all ranks */
+    const char **names;          /* names of machines */
+    int *first;                  /* first rank of each machine */
+    struct host_report *reports; /* rank 0: reports of all ranks */
     struct network network;
-    struct link *links; /* rank 0: of the rings */
-    double limit;       /* seconds that a rank waits now */
+    struct link *links; /* rank 0: links of the rings */
+    double limit;       /* present time limit of waits, seconds */
     struct probe probe;
-    int nwrong;                 /* things to mend that were told */
-    struct strbuf text;         /* not printed yet, and so is what follows */
-    struct strbuf wrong, notes; /* lines; what must and what could be mended */
+    int nwrong;                 /* problems printed so far */
+    struct strbuf text;         /* lines to print; `wrong` and `notes` wait, too */
+    struct strbuf wrong, notes; /* lines about problems; about possible improvements */
 };
 
 /* ---- limits ---- */
 
-/* On the thread of the watch: this rank's wait will not end. */
+/* Ends the process when a wait has passed its limit. Runs on the watchdog's thread. */
 static void give_up(void *context, const char *text)
 {
     const struct doctor *d = context;
@@ -78,7 +78,7 @@ static void give_up(void *context, const char *text)
                 "host, and at the interfaces shown first\n",
                 text);
     fflush(stderr);
-    sleep((unsigned)d->limit / 4 + 5); /* the first one that ends takes the others' words along */
+    sleep((unsigned)d->limit / 4 + 5); /* the first rank to end stops the output of all */
     _exit(1);
 }
 
@@ -105,7 +105,7 @@ static void fill_report(const struct cores *cores, struct host_report *report)
     report->mtu = host_find_transport(report->transport, sizeof report->transport);
 }
 
-/* The program is the same on all ranks (command_start_mpi); with other libraries it computes other
+/* Lists library versions for agree_alike: equal programs with different libraries compute different
  * bits. */
 static void list_libraries(struct strbuf *list)
 {
@@ -120,7 +120,7 @@ static void list_libraries(struct strbuf *list)
     strbuf_free(&lines);
 }
 
-/* Whether messages come through at all. */
+/* Tests that messages arrive at all. */
 static int touch(struct doctor *d)
 {
     int status;
@@ -163,14 +163,14 @@ static int gather_reports(struct doctor *d)
     watchdog_step("looking at every host");
     if (cores_find(MPI_COMM_WORLD, &d->topology, &cores))
         return -1;
-    fill_report(&cores, &mine); /* connections are open now */
+    fill_report(&cores, &mine); /* now MPI's connections are open */
     if (agree_gather(MPI_COMM_WORLD, &mine, sizeof mine, "the ranks' reports", &all))
         return -1;
     d->reports = all;
     return 0;
 }
 
-/* The network as training measures it; with the card of the CPU's engine. */
+/* Measures the network and the speed of products like training does, on the CPU engine. */
 static int measure(struct doctor *d)
 {
     struct engine_options options = {.threads = 0};
@@ -286,7 +286,7 @@ static void judge_disk(struct doctor *d)
 
 /* ---- saying; rank 0 ---- */
 
-/* Rank 0's interfaces, before MPI starts: a first message may never arrive. */
+/* Prints rank 0's interfaces before MPI starts, because a first message may never arrive. */
 static void tell_interfaces(void)
 {
     struct strbuf advice = {0};
@@ -300,7 +300,7 @@ static void tell_interfaces(void)
     strbuf_free(&advice);
 }
 
-/* Before MPI starts, which sets such variables itself. */
+/* Returns the launcher's name. Must run before MPI starts, which sets these variables itself. */
 static const char *find_launcher(void)
 {
     if (getenv("PMIX_RANK"))
@@ -318,7 +318,7 @@ static void put_mpi(struct doctor *d)
     (void)MPI_Query_thread(&level);
     host_put_settings(&settings);
     strbuf_printf(&d->text, "started by  %s; threads of MPI: %s\n", d->launcher,
-                  level == MPI_THREAD_MULTIPLE ? "multiple" : "serialized"); /* no less starts */
+                  level == MPI_THREAD_MULTIPLE ? "multiple" : "serialized"); /* the minimum level */
     strbuf_printf(&d->text, "transports  %s\n",
                   settings.length ? strbuf_text(&settings) : "MPI's own choice");
     strbuf_free(&settings);
@@ -344,8 +344,8 @@ static void put_machine(struct doctor *d, int machine)
                   report->infiniband[0] ? "; InfiniBand " : "", report->infiniband,
                   report->transport[0] ? "; messages go by " : "", report->transport);
     strbuf_printf(&d->text, "            GPUs: %s\n", report->gpus);
-    for (int r = first; r < t->nranks; r++) /* ranks may be bound differently: the first that is */
-        if (t->machine[r] == machine) {     /* bound badly is enough */
+    for (int r = first; r < t->nranks; r++) /* ranks may be bound differently */
+        if (t->machine[r] == machine) {     /* one bad binding is enough */
             size_t before = d->wrong.length;
             judge_cores(d, r);
             if (d->wrong.length > before)
@@ -392,7 +392,7 @@ static void put_findings(struct strbuf *out, const char *title, const struct str
         strbuf_printf(out, "%s %.*s\n", title, (int)strcspn(line, "\n"), line);
 }
 
-/* Prints what is known by now. */
+/* Prints the lines collected so far. */
 static void tell(struct doctor *d)
 {
     for (const char *c = strbuf_text(&d->wrong); *c; c++)
@@ -406,8 +406,7 @@ static void tell(struct doctor *d)
     strbuf_clear(&d->notes);
 }
 
-/* The verdict is one of the lines, so that it stands behind them: what goes to standard error comes
- * another way. */
+/* Prints the verdict on standard output like the other lines, so that it stays behind them. */
 static int conclude(struct doctor *d)
 {
     if (d->nwrong)
@@ -467,7 +466,7 @@ int command_doctor(int argc, char **argv)
                                            .status = 1,
                                            .lost = give_up,
                                            .context = &d};
-    struct strbuf alike = {.data = NULL}; /* every rank looks with options of its own */
+    struct strbuf alike = {.data = NULL}; /* library versions, the same on all ranks */
     const struct option options[] = {
         {"prefix", OPTION_TEXT, &d.prefix, "PREFIX",
          "prefix of the snapshots, as the solver's snapshot_prefix (default: the current folder)"},

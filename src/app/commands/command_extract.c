@@ -1,4 +1,4 @@
-/* poseidon extract: what named blobs hold, batch after batch, as HDF5. */
+/* poseidon extract: writes the values of named blobs, batch after batch, to HDF5 or LMDB. */
 #include "commands/commands.h"
 #include "commands/model.h"
 #include "commands/options_rows.h"
@@ -19,13 +19,13 @@
 
 #define MAX_BLOBS 64
 
-/* One blob, and the data set it goes to: batches * N rows. A scalar gives one row a batch. */
+/* A blob and its data set, of batches * N rows. A scalar has one row per batch. */
 struct feature {
     const struct blob *blob;
-    float *values; /* of one batch */
-    size_t rows;   /* a batch */
+    float *values; /* values of one batch */
+    size_t rows;   /* rows of one batch */
     struct h5_output data;
-    struct sink *sink; /* instead of the data set; NULL: none */
+    struct sink *sink; /* the LMDB that replaces the data set; NULL: none */
 };
 
 struct extraction {
@@ -71,7 +71,7 @@ static int add_feature(struct extraction *x, int number, const char *name)
     return 0;
 }
 
-/* Calls `take` with every name of a comma list; how many there are, or -1. */
+/* Calls `take` with every name of a comma list. Returns the number of names, or -1. */
 static int take_names(struct extraction *x, const char *list,
                       int (*take)(struct extraction *x, int number, const char *name))
 {
@@ -96,7 +96,7 @@ static int find_features(struct extraction *x)
     return model_check_inputs(&x->model, &x->options, NULL, n, blobs);
 }
 
-/* Every blob's rows go to an LMDB of its own, as Datum messages of floats. */
+/* Creates the LMDB that receives a blob's rows, as Datum messages of floats. */
 static int open_database(struct extraction *x, int number, const char *name)
 {
     const struct sink_options options = {.source = x->options.model, .force = x->force};
@@ -134,7 +134,7 @@ static int add_rows(const struct feature *f)
     return 0;
 }
 
-/* Each is whole or not there; what failed is not left half. */
+/* Commits every database, or after a failure discards those not yet committed. */
 static int close_databases(struct extraction *x, int status)
 {
     for (int i = 0; i < x->nfeatures; i++) {
@@ -202,7 +202,7 @@ static int run_batches(struct extraction *x, struct log *log)
     return 0;
 }
 
-/* Closes the file; puts it in its place when all went well. */
+/* Closes the file, and moves it to its final name unless something failed. */
 static int finish(struct extraction *x, int status)
 {
     status = close_databases(x, status);
@@ -252,7 +252,7 @@ static int extract(struct extraction *x, struct log *log)
         model_open(&x->options, &x->model))
         return -1;
     model_print_notices(&x->model);
-    signals_hold(); /* by the threads that the net starts, too */
+    signals_hold(); /* before the net starts threads, which inherit the blocked signals */
     status = error_status(find_features(x) ||
                           model_build(&x->model, x->computing.engine, &x->computing.options, 1) ||
                           model_load_weights(&x->model, x->options.weights, false, log) ||

@@ -1,4 +1,4 @@
-/* `poseidon mean`: the mean image of a data set, for transform_param's mean_file. */
+/* poseidon mean: computes the mean image of a data set, for transform_param's mean_file. */
 #include "commands/commands.h"
 #include "convert/image_stream.h"
 #include "commands/options.h"
@@ -17,7 +17,7 @@ struct averaging {
     bool force, json, force_color, force_gray;
     int threads;
     struct source *source;
-    struct image_outputs outputs; /* mean NULL: only the channels' means are printed */
+    struct image_outputs outputs; /* mean NULL: print only the means of channels */
 };
 
 static int arguments_parse(struct averaging *a, int argc, char **argv)
@@ -88,7 +88,7 @@ static int result_json(const struct averaging *a)
     return json_print(&json, stdout);
 }
 
-/* The channels' lines are those of Caffe's compute_image_mean. */
+/* Prints the result. The lines of channels are those of Caffe's compute_image_mean. */
 static int result_print(const struct averaging *a)
 {
     if (a->json)

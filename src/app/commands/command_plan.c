@@ -1,4 +1,4 @@
-/* poseidon plan. */
+/* poseidon plan: parses the command line and runs the forecast. */
 #include "commands/command_plan.h"
 
 #include "commands/commands.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What stands where nothing is said: a node of a 10 GbE cluster with a few cores. */
+/* Default figures: a node of a 10 GbE cluster with a few cores. */
 static const struct cost_cluster defaults = {.latency_seconds = 30e-6,
                                              .message_seconds = 5e-6,
                                              .link_Bps = 1.25e9,
@@ -19,7 +19,7 @@ static const struct cost_cluster defaults = {.latency_seconds = 30e-6,
                                              .sum_Bps = 10e9,
                                              .transport_Bps = 2.5e9};
 
-#define USUAL_FLOPS 100e9 /* products of a rank, where nothing says how fast it is */
+#define USUAL_FLOPS 100e9 /* default speed of a rank's products */
 
 enum { SLOWEST_LINK_BPS = 125, MOST_INTERVALS = 10000 };
 
@@ -168,7 +168,7 @@ static void add_output(struct plan_request *r, struct option_rows *rows)
     options_add(rows, group, (int)(sizeof group / sizeof *group));
 }
 
-/* What stands where nothing is said, and the rows that fill it. figures: the help of --figure. */
+/* Sets the defaults and adds the rows of options. figures: help text of --figure. */
 static void start(struct plan_request *r, struct option_rows *rows, const char *figures)
 {
     *r = (struct plan_request){
@@ -199,7 +199,7 @@ void plan_print_tuning(void)
     options_print_tuning(&rows);
 }
 
-/* Measured figures, then what the options say. */
+/* Sets the cluster's figures: those of --cluster-file, then those of options. */
 static int settle_cluster(struct plan_request *r)
 {
     struct cost_cluster *cluster = &r->figures.cluster;
@@ -222,7 +222,7 @@ static int settle_cluster(struct plan_request *r)
     return 0;
 }
 
-/* Another system settles what is not given. */
+/* Sets the defaults of another system (--comm) for options that were not given. */
 static void settle_system(struct forecast_options *o)
 {
     const struct system *system = o->system;
@@ -273,7 +273,7 @@ static int check(const struct plan_request *r)
     return check_speeds(o);
 }
 
-/* --figure with the list of keys. */
+/* Appends the help text of --figure, with its keys. */
 static void describe_figures(struct strbuf *out)
 {
     const struct probe none = {.nranks = 0};
@@ -287,7 +287,7 @@ static void describe_figures(struct strbuf *out)
             strbuf_printf(out, "\n%s: %s", key, about);
 }
 
-/* Returns as options_parse does: 0, 1 if --help was asked for, -1 with a message. */
+/* Parses the command line. Returns 0, OPTIONS_HELPED if --help was given, or -1 with a message. */
 static int parse(struct plan_request *r, int argc, char **argv)
 {
     struct strbuf figures = {.data = NULL};
@@ -328,7 +328,7 @@ int command_plan(int argc, char **argv)
     struct model model;
     struct forecast forecast;
     int status = parse(&request, argc, argv);
-    const struct op_ranks played = {.sum = NULL}; /* nothing is computed */
+    const struct op_ranks played = {.sum = NULL}; /* only simulated: no sums */
 
     if (request.sync_bn)
         request.model.ranks = &played;

@@ -1,4 +1,4 @@
-/* poseidon summary */
+/* poseidon summary: prints the net as a table or as JSON. */
 #include "commands/commands.h"
 #include "commands/model.h"
 #include "commands/options_rows.h"
@@ -10,7 +10,7 @@
 #include "spec/print.h"
 #include "util/json.h"
 
-/* Shared parameters count with their owner. */
+/* Returns the number of a layer's parameters; shared parameters count with their owner. */
 static size_t owned_elems(const struct net *net, int layer)
 {
     for (int g = 0; g < net->ngroups; g++)
@@ -33,7 +33,7 @@ static void json_tops(const struct layer_def *def, const struct layer *layer, st
     json_array_end(json);
 }
 
-/* Finds the layer that owns the net's parameter of that number, and which of its own that is. */
+/* Finds the layer that owns parameter `number` of the net, and the parameter's index there. */
 static void find_owner(const struct net *net, int number, int *layer, int *index)
 {
     for (*layer = 0;; ++*layer)
@@ -42,7 +42,7 @@ static void find_owner(const struct net *net, int number, int *layer, int *index
                 return;
 }
 
-/* Parameters in their order, each with its place in a file of weights. */
+/* Writes a layer's parameters in order, each with its place in a weights file. */
 static void json_blobs(const struct net *net, int l, struct json *json)
 {
     int owner, index;
@@ -61,7 +61,7 @@ static void json_blobs(const struct net *net, int l, struct json *json)
     json_array_end(json);
 }
 
-/* The shape of an image before it is cropped, where the layer's source is there. */
+/* Writes the shape of an image before cropping, if the layer's source exists. */
 static void json_record(const struct layer *layer, struct json *json)
 {
     struct layer_images images = {.source = NULL};
@@ -97,7 +97,7 @@ static void json_layer(const struct net_def *def, const struct net *net, int l, 
     json_object_end(json);
 }
 
-/* Names of classes and what images go through, as a model's file has them. */
+/* Writes class names and image preparation in the form that a model file stores. */
 static int json_data(const struct net *net, struct json *json)
 {
     struct snapshot_owner data;
@@ -109,8 +109,8 @@ static int json_data(const struct net *net, struct json *json)
     return status;
 }
 
-/* The net as one JSON object. net: NULL leaves out what the definition does not know: of the net
- * phase to preprocessing, of layers shape, parameters to record. */
+/* Writes the net as one JSON object. With net NULL, leaves out what needs shapes: phase to
+ * preprocessing of the net, shapes and parameters to record of the layers. */
 static int json_net(const struct net_def *def, const struct net *net, struct json *json)
 {
     int status = 0;

@@ -1,5 +1,5 @@
-/* poseidon test: scores a net, batch by batch, then the means; Caffe's lines. Under mpirun the
- * batches are spread over the ranks, and the scores are the same as on one. */
+/* poseidon test: scores a net batch by batch, then prints the means, in Caffe's lines. Under
+ * mpirun, ranks share the batches; the scores are those of a single rank. */
 #include "commands/commands.h"
 #include "commands/model.h"
 #include "commands/options_rows.h"
@@ -23,17 +23,17 @@
 #include "util/topology.h"
 #include "util/units.h"
 
-enum { ENDLESS_BATCHES = 50 }; /* as Caffe's tool, where the data have no end */
+enum { ENDLESS_BATCHES = 50 }; /* like Caffe's tool, for endless data */
 
-/* How well the net knows each class: --classes and --confusion. All zero: nothing is counted. */
+/* Counts for --classes and --confusion. All zero: not counted. */
 struct class_counts {
-    int layer;     /* compares scores, N x classes [x 1 x 1], with labels, N */
-    float ignored; /* the label that the layer passes over; NAN: none */
+    int layer;     /* layer that compares scores, N x classes [x 1 x 1], with labels, N */
+    float ignored; /* label that the layer ignores; NAN: none */
     int classes;
-    struct layer_images images; /* of the first data layer: its names of classes */
-    float *values, *labels;     /* of one batch; owned */
-    int64_t *counts; /* classes x classes, row: label, column: the best score; then per class
-                        those with the label among the five best. Owned */
+    struct layer_images images; /* class names, from the first data layer */
+    float *values, *labels;     /* scores and labels of one batch; owned */
+    int64_t *counts; /* owned; classes x classes: row is the label, column the best score. Then one
+                        row: samples per label whose label is among the five best */
 };
 
 struct test_run {
@@ -43,13 +43,13 @@ struct test_run {
     const char *confusion; /* file, or NULL */
     bool json, force, per_class;
     int rank, nranks;
-    struct strbuf alike; /* for command_start. Owned */
+    struct strbuf alike; /* texts that ranks must share, for command_start. Owned */
     struct log log;
     struct model model;
     struct test_pass pass;
     struct class_counts classes;
-    size_t width, loss; /* numbers of a row; the place of the loss, behind the outputs */
-    double *table;      /* iterations + 1 rows; the last: means */
+    size_t width, loss; /* numbers per row; index of the loss, after the outputs */
+    double *table;      /* iterations + 1 rows; the last one holds the means */
 };
 
 static int parse(struct test_run *t, int argc, char **argv)
@@ -93,14 +93,14 @@ static int parse(struct test_run *t, int argc, char **argv)
 
 enum { FIVE = 5 };
 
-/* Of samples with that label, how often each class was chosen; behind the last label's, for each
- * label how often it was among the five best. */
+/* Returns the row of `label`: how often each class was chosen. Row `classes` holds, per label, how
+ * often the label was among the five best. */
 static int64_t *counts_of(const struct class_counts *c, int label)
 {
     return c->counts + (size_t)label * (size_t)c->classes;
 }
 
-/* The two blobs that the layer compares; of one batch's net. */
+/* Return the scores and the labels that the layer compares. */
 static const struct blob *scores_of(const struct class_counts *c, const struct net *net)
 {
     return net->layers[c->layer].bottoms[0];
@@ -117,7 +117,7 @@ static void keep_classes(const struct class_counts *c, struct net *net)
     net_keep(net, labels_of(c, net));
 }
 
-/* Finds the scores and labels that a layer of the net compares, before the net is built. */
+/* Finds the layer whose scores and labels are counted. Call before the net is built. */
 static int open_classes(struct class_counts *c, const struct test_pass *pass)
 {
     struct net *net = pass->net;
@@ -155,8 +155,8 @@ static int open_classes(struct class_counts *c, const struct test_pass *pass)
                         ALLOC(c->counts, cells, "counts of classes"));
 }
 
-/* The first `n` samples of the batch that passed. Labels that are no class, or do not count, are
- * left out. */
+/* Counts the first `n` samples of the net's last batch. Skips ignored labels and labels that are no
+ * class. */
 static int count_classes(struct class_counts *c, const struct net *net, int n)
 {
     if (net_read_blob(net, scores_of(c, net), c->values) ||
@@ -170,7 +170,7 @@ static int count_classes(struct class_counts *c, const struct net *net, int n)
             c->labels[i] == c->ignored)
             continue;
         for (int k = 0; k < c->classes; k++) {
-            /* as Accuracy: a tie is no hit */
+            /* like Accuracy: a tie is not a hit */
             best = row[k] > row[best] || (best == label && row[k] >= row[best]) ? k : best;
             above += k != label && !(row[k] < row[label]);
         }
@@ -180,7 +180,7 @@ static int count_classes(struct class_counts *c, const struct net *net, int n)
     return 0;
 }
 
-/* All ranks' counts on all of them. Collective. */
+/* Sums the counts over all ranks. Collective. */
 static int gather_classes(struct class_counts *c)
 {
     for (int row = 0; row <= c->classes; row++)
@@ -233,7 +233,7 @@ static void print_classes(const struct class_counts *c, FILE *to)
             percent(among, all));
 }
 
-/* Of each class, those without samples too; and the confusion matrix, labels by rows. */
+/* Writes all classes' scores, even without samples, and the confusion matrix, labels by rows. */
 static void put_classes(const struct class_counts *c, struct json *json)
 {
     char number[16];
@@ -244,7 +244,7 @@ static void put_classes(const struct class_counts *c, struct json *json)
 
         json_object_begin(json);
         json_put_string(json, "class", name_of(c, label, number, sizeof number));
-        json_put_int(json, "number", label); /* number and label: as classify has them */
+        json_put_int(json, "number", label); /* number and label: the same keys as classify's */
         json_put_string(json, "label",
                         label < c->images.nclasses ? c->images.classes[label] : NULL);
         json_put_int(json, "samples", n);
@@ -263,7 +263,7 @@ static void put_classes(const struct class_counts *c, struct json *json)
     json_array_end(json);
 }
 
-/* A cell of CSV: quoted where it has to be. */
+/* Appends a cell of CSV, quoted if necessary. */
 static void put_cell(struct strbuf *text, const char *cell)
 {
     bool quoted = strpbrk(cell, ",\"\n") != NULL;
@@ -276,7 +276,7 @@ static void put_cell(struct strbuf *text, const char *cell)
         strbuf_puts(text, "\"");
 }
 
-/* Labels by rows, classes by columns. */
+/* Writes the confusion matrix as CSV: labels by rows, classes by columns. */
 static int write_classes(const struct class_counts *c, const char *path)
 {
     struct strbuf text = {.data = NULL};
@@ -299,7 +299,7 @@ static int write_classes(const struct class_counts *c, const char *path)
 
 /* ---- the test ---- */
 
-/* Weights are rank 0's to read; the others get the values. */
+/* Loads the weights on rank 0 and sends the values to all ranks. Collective. */
 static int load(struct test_run *t)
 {
     struct net *net = t->model.net;
@@ -365,7 +365,7 @@ static int print_json(struct test_run *t)
     return json_print(&json, stdout);
 }
 
-/* One pass over the records by default. */
+/* Sets the number of batches, by default one pass over the records. */
 static int set_iterations(struct test_run *t)
 {
     struct test_pass *pass = &t->pass;
@@ -430,7 +430,7 @@ static int score(struct test_run *t)
             model_check_inputs(&t->model, &t->model_options, NULL, 0, NULL) || set_iterations(t);
     if (!status && (t->per_class || t->confusion))
         status = open_classes(&t->classes, &t->pass);
-    if (!status && sharers > 1) /* else each would be left what all have together */
+    if (!status && sharers > 1) /* otherwise each rank would count on all memory left */
         net_limit_memory(t->model.net, machine_limited_memory("", sharers));
     if (!status)
         status = model_build(&t->model, t->computing.engine, &t->computing.options, 1);
@@ -438,7 +438,7 @@ static int score(struct test_run *t)
         status = net_build(t->pass.rest, &t->model.engine, 1);
     if (error_agree(MPI_COMM_WORLD, status) || load(t))
         return -1;
-    if (t->rank == 0) /* behind what the weights say against the net */
+    if (t->rank == 0) /* after messages about weights that do not match the net */
         model_print_notices(&t->model);
     t->width = test_pass_width(&t->pass);
     t->loss = outputs_count(t->model.net);

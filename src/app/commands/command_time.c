@@ -1,5 +1,5 @@
-/* poseidon time: every layer, forward and backward, as Caffe's tool prints it. One clean pass
- * first, so that set-up costs nobody. */
+/* poseidon time: times every layer, forward and backward, and prints Caffe's lines. Untimed passes
+ * come first, so that set-up costs are not counted. */
 #include "commands/commands.h"
 #include "commands/data_pace.h"
 #include "commands/model.h"
@@ -28,7 +28,7 @@ struct timing {
     struct data_pace pace;
     struct log log;
     struct model model;
-    double *forward, *backward; /* per layer: seconds, summed over the iterations */
+    double *forward, *backward; /* per layer: seconds, summed over iterations */
     double total;
     struct roofline roofline;
 };
@@ -68,8 +68,8 @@ static int parse(struct timing *t, int argc, char **argv)
     return t->profile ? output_check(t->profile, t->force, 1, &t->model_options.model) : 0;
 }
 
-/* As after an update: operators that keep parameters in a layout of their own lay them out again,
- * as they do in every iteration of training. */
+/* Marks parameters as changed, so that operators with their own memory layout reorder them in each
+ * pass, like in training. */
 static void touch(struct net *net)
 {
     for (int g = 0; g < net->ngroups; g++)
@@ -77,7 +77,7 @@ static void touch(struct net *net)
             net_touch(net, g);
 }
 
-/* Layer by layer, each waited for. */
+/* Times one pass layer by layer, waiting for the engine after each layer. */
 static int timed_pass(struct timing *t, const struct pass *pass)
 {
     struct net *net = t->model.net;
@@ -98,7 +98,7 @@ static int timed_pass(struct timing *t, const struct pass *pass)
     return 0;
 }
 
-/* As in training. */
+/* Runs one whole pass like training does, without waiting after each layer. */
 static int whole_pass(struct timing *t, const struct pass *pass)
 {
     struct net *net = t->model.net;
@@ -123,13 +123,13 @@ static double sum(const struct timing *t, const double *seconds)
     return total * 1e3 / t->iterations;
 }
 
-/* Seconds of the layer's pass, on average. */
+/* Returns the mean seconds of a layer's pass. */
 static double layer_seconds(const struct timing *t, int layer, enum op_pass pass)
 {
     return (pass == OP_FORWARD ? t->forward : t->backward)[layer] / t->iterations;
 }
 
-/* The least that both passes over all layers could take. */
+/* Returns the least seconds that both passes over all layers could take. */
 static double whole_floor(const struct timing *t)
 {
     const struct net *net = t->model.net;
@@ -143,7 +143,7 @@ static double whole_floor(const struct timing *t)
     return sum;
 }
 
-/* The layers whose work this one's op does, by name. */
+/* Lists the names of the layers whose work `layer` does in its operator. */
 static const char *done_by(const struct layer *layer, char *words, size_t size)
 {
     int most = layer->nbottoms + 2;
@@ -169,7 +169,7 @@ static void print_pass(struct timing *t, int layer, enum op_pass pass)
 
     if (floor <= 0 || seconds <= 0)
         LOG_INFO(&t->log, "%10s\t%s: %g ms.", name, word, seconds * 1e3);
-    else if (seconds < floor) /* shares of what it exceeds would mean nothing */
+    else if (seconds < floor) /* percentages of a smaller peak would mean nothing */
         LOG_INFO(&t->log, "%10s\t%s: %g ms. (%.3g GFLOP/s; %.3g MB, %.3g GB/s; %s)", name, word,
                  seconds * 1e3, work.flops / seconds * 1e-9, bytes * 1e-6, bytes / seconds * 1e-9,
                  computes ? "under the floor: by fewer products (Winograd), or faster than they "
@@ -228,8 +228,8 @@ static const char *step_layer(const struct net *net, int step)
     return net->layers[step < net->nlayers ? step : 2 * net->nlayers - 1 - step].def->name;
 }
 
-/* The largest piece in use at the peak that is smaller than `than`, or as large and behind it;
- * NULL: none. */
+/* Returns the largest piece in use at the peak that follows `than` in falling order of size; NULL:
+ * none. than NULL: the first. */
 static const struct net_piece *next_largest(const struct net_memory_plan *plan,
                                             const struct net_piece *than)
 {
@@ -276,7 +276,7 @@ static void print_memory(struct timing *t)
                  (double)engine->device.i->room(engine->context) / mib);
 }
 
-/* Nothing where the layer's ops do nothing in that pass. */
+/* Writes a layer's pass; figures relative to the floor only if the layer does work in that pass. */
 static void json_pass(const struct timing *t, int layer, enum op_pass pass, struct json *json)
 {
     struct op_work work = layer_work(&t->model.net->layers[layer], pass);
@@ -364,7 +364,7 @@ static int write_profile(struct timing *t)
     return file_write_text(t->profile, &text);
 }
 
-/* What the first passes do once costs nobody; whether they could be recorded is said. */
+/* Runs untimed passes for one-time work, and logs whether passes were recorded as CUDA graphs. */
 static int prepare(struct timing *t, const struct pass *pass)
 {
     enum { UNTIL_RECORDED = 3 };
@@ -391,8 +391,8 @@ static int run_passes(struct timing *t, const struct pass *pass)
         double start = clock_seconds();
         if (timed_pass(t, pass))
             return -1;
-        /* an engine that works on by itself has been stopped after every layer: once more as in
-         * training */
+        /* an asynchronous engine was stopped after every layer: time another pass like
+         * training's */
         if (t->model.engine.device.i->finish) {
             start = clock_seconds();
             if (whole_pass(t, pass))

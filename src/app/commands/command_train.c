@@ -1,4 +1,4 @@
-/* poseidon train */
+/* poseidon train: from the command line to the exit status. */
 #include "commands/commands.h"
 #include "commands/output_guard.h"
 #include "report/curves.h"
@@ -19,7 +19,7 @@
 #include "util/json.h"
 #include "watch/signals.h"
 
-/* The net that the solver names. *net is the caller's to free; NULL: it names none. */
+/* Finds the net that the solver names. The caller frees *net; NULL: no net is named. */
 static int find_net(const struct trainer_options *o, char **net)
 {
     struct text_doc *doc = NULL;
@@ -36,8 +36,8 @@ static int find_net(const struct trainer_options *o, char **net)
     return status;
 }
 
-/* --tune=profile may name a device, of which the program has a profile of this net: it is for as
- * many samples as it was timed with. *file is the caller's to free. */
+/* Finds the profile of --tune=profile, which may name a device: then the program's profile of this
+ * net, with the batch size that was timed. The caller frees *file. */
 static int find_profile(struct trainer_options *o, char **file)
 {
     int batch = o->batch;
@@ -57,8 +57,8 @@ static int find_profile(struct trainer_options *o, char **file)
     return 0;
 }
 
-/* The files that training writes besides snapshots. What it reads, the net included, is not to be
- * one of them; what a run leaves that --resume goes on with is its own to replace. */
+/* Fails if a file that training writes, other than snapshots, exists or is an input such as the
+ * net. A resumed run may replace its own files. */
 static int check_outputs(const struct trainer_options *o, bool force)
 {
     const char *const outputs[] = {o->summary, o->trace, o->log, o->csv};
@@ -92,7 +92,7 @@ static int report(struct trainer *trainer, const struct trainer_options *o)
     return status ? status : trainer_end(trainer);
 }
 
-/* Prints what rank 0 found, the reasons against it last, as the message. Collective. */
+/* Prints rank 0's findings; obstacles come last, as the error message. Collective. */
 static int dry_run(struct trainer *trainer, int rank)
 {
     struct strbuf text = {.data = NULL};
@@ -104,7 +104,7 @@ static int dry_run(struct trainer *trainer, int rank)
     return status;
 }
 
-/* Appends to what an earlier start left there. */
+/* Opens PREFIX.RANK.log for appending. */
 static int open_rank_log(const char *prefix, int rank, FILE **out)
 {
     struct strbuf name = {.data = NULL};
@@ -167,7 +167,7 @@ int command_train(int argc, char **argv)
     }
     if (trains && !status)
         status = error_agree(MPI_COMM_WORLD, rank == 0 ? report(trainer, options) : 0);
-    if (trains && !status && rank == 0) /* others' would only make the launcher talk */
+    if (trains && !status && rank == 0) /* other ranks' status would only make the launcher print */
         ending = trainer_exit_status(trainer);
     if (!in_flight) {
         trainer_destroy(trainer);

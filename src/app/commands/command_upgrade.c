@@ -1,4 +1,4 @@
-/* poseidon upgrade */
+/* poseidon upgrade: writes a net or solver in the form of today's Caffe. */
 #include "commands/commands.h"
 #include "commands/options.h"
 #include "commands/output_guard.h"
@@ -14,8 +14,7 @@
 #include "util/file.h"
 #include "util/path.h"
 
-/* A solver's snapshot_prefix stays as it is: it is completed from the path the file is used under.
- */
+/* Reads a solver; snapshot_prefix stays as written, for it is completed from the path of use. */
 static int read_solver(const char *path, struct text_doc **out)
 {
     if (text_read_file_of(path, &caffe__solver_parameter__descriptor, NULL, true, out))

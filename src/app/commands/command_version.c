@@ -1,4 +1,4 @@
-/* poseidon --version: what a report of an error or a table of results has to name. */
+/* poseidon --version: prints the facts that error reports and tables of results need. */
 #include "commands/commands.h"
 
 #include "report/build_info.h"

@@ -1,5 +1,5 @@
-/* The net's data layers make a net of their own, whose passes do nothing but wait for the feeders
- * and take what they give. */
+/* Measures reading with a net of the data layers alone, whose passes only wait for the feeders and
+ * take their batches. */
 #include "commands/data_pace.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "util/units.h"
 #include "util/workers.h"
 
-/* Passes for that long, and what they took. */
+/* Runs passes for `seconds` and computes the pace. */
 static int read_for(struct net *net, double seconds, struct data_pace *out)
 {
     const struct pass pass = {.seed = 1};
@@ -30,8 +30,7 @@ static int read_for(struct net *net, double seconds, struct data_pace *out)
     return 0;
 }
 
-/* What is ready ahead, and threads that are added while a pass has to wait, come before what
- * counts. */
+/* Measures the pace after a warm-up, in which prepared batches run out and feeders add threads. */
 static int read_on(struct net *net, struct data_pace *out)
 {
     if (read_for(net, 0.7, out) || read_for(net, 1.5, out))
@@ -42,7 +41,7 @@ static int read_on(struct net *net, struct data_pace *out)
     return 0;
 }
 
-/* With the feeders beside one thread that takes their batches. */
+/* Measures the feeders beside one thread that takes their batches. */
 static int measure(const struct model *model, const struct net_def *def,
                    const struct layer_env *env, const char *engine, struct data_pace *out)
 {
@@ -63,7 +62,7 @@ int data_pace_measure(const struct model *model, const struct model_options *opt
                       const char *engine, struct data_pace *out)
 {
     struct model_options all = *options;
-    struct model reading = {.notices = NULL}; /* they were said of the model */
+    struct model reading = {.notices = NULL}; /* the model's notices were printed already */
     struct net_def def = *model->def;
     struct layer_env env;
     int status;
@@ -84,7 +83,7 @@ int data_pace_measure(const struct model *model, const struct model_options *opt
     return status ? error_context("--data") : 0;
 }
 
-/* Cores that reading takes at the pace of the slower one of the two. */
+/* Returns the cores that reading takes at the pace of net or reading, whichever is slower. */
 static double cores_used(const struct data_pace *pace, double net)
 {
     return (net < pace->images ? net : pace->images) * pace->processor;

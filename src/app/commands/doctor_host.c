@@ -1,4 +1,4 @@
-/* Facts of one host from Linux's files and Open MPI's variables. */
+/* Facts about one host, from Linux's files and Open MPI's variables. */
 #define _GNU_SOURCE
 #include "commands/doctor_internal.h"
 
@@ -23,7 +23,7 @@
 #include "cuda/gpu.h"
 #endif
 
-/* The first line of a file; "": none. */
+/* Reads the first line of a file; "" if there is none. */
 static void read_line(const char *path, char *out, size_t size)
 {
     FILE *in = fopen(path, "r");
@@ -58,7 +58,7 @@ void host_list_infiniband(char *out, size_t size)
 
 /* ---- what MPI has open ---- */
 
-/* The card with that address; "" where none has. */
+/* Finds the card with the given address; "": none. */
 static void find_card(in_addr_t address, char *out, size_t size)
 {
     struct ifaddrs *cards = NULL;
@@ -73,7 +73,7 @@ static void find_card(in_addr_t address, char *out, size_t size)
     freeifaddrs(cards);
 }
 
-/* Over which card an open socket of ours is connected with another host; "" where it is not. */
+/* Finds the card that connects one of our sockets with another host; "": none. */
 static void find_socket(int fd, char *card, size_t size)
 {
     struct sockaddr_in local = {.sin_family = AF_UNSPEC}, remote = local;
@@ -85,11 +85,11 @@ static void find_socket(int fd, char *card, size_t size)
         getpeername(fd, (struct sockaddr *)&remote, &bytes[1]))
         return;
     find_card(remote.sin_addr.s_addr, other, sizeof other);
-    if (!*other) /* else the two ends are on this host */
+    if (!*other) /* otherwise both ends are on this host */
         find_card(local.sin_addr.s_addr, card, size);
 }
 
-/* Not by /sys, which may be another name space's. 0: not known. */
+/* Returns a card's MTU, 0: not known. /sys may show another network name space. */
 static int find_mtu(const char *card)
 {
     struct ifreq request = {.ifr_ifrn = {""}};
@@ -140,7 +140,7 @@ void host_count_segments(double *sent, double *resent)
     char line[512];
 
     *sent = *resent = 0;
-    /* the columns' names come first, and are no numbers: OutSegs and RetransSegs are wanted */
+    /* skips the line of column names; reads OutSegs and RetransSegs */
     while (in && fgets(line, sizeof line, in) &&
            sscanf(line, "Tcp: %*d %*d %*d %*d %*d %*d %*d %*d %*d %*d %lf %lf", sent, resent) != 2)
         ;

@@ -1,7 +1,6 @@
-/* What poseidon doctor looks at: on one host (doctor_host.c, not collective), and between hosts
- * (doctor_network.c): what comes through, and how fast, while all of them send. What one slow
- * cable, card or switch port does to a training stands out there, and is lost in the figures of all
- * ranks together. */
+/* Checks of poseidon doctor: facts of one host (doctor_host.c, not collective), and links between
+ * hosts while all hosts send (doctor_network.c). A slow cable, card or switch port stands out
+ * between hosts, but is lost in figures of all ranks together. */
 #ifndef POSEIDON_COMMANDS_DOCTOR_INTERNAL_H
 #define POSEIDON_COMMANDS_DOCTOR_INTERNAL_H
 
@@ -12,46 +11,45 @@
 #include "util/strbuf.h"
 #include "util/topology.h"
 
-/* InfiniBand ports as the system names them, "mlx5_0 (200 Gb/sec (4X HDR))"; "" where there are
- * none. */
+/* Lists InfiniBand ports as the system names them, "mlx5_0 (200 Gb/sec (4X HDR))"; "": none. */
 void host_list_infiniband(char *out, size_t size);
 
-/* By what this process's MPI talks to other hosts, seen from the files that it has open once it has
- * done so: "InfiniBand verbs", "TCP over eth0 (MTU 1500)"; "" where it shows none of them. Returns
- * the MTU; 0: not known. */
+/* Finds how MPI reaches other hosts, from this process's open files after a first message:
+ * "InfiniBand verbs", "TCP over eth0 (MTU 1500)", or "" if not known. Returns the MTU; 0: not
+ * known. */
 int host_find_transport(char *out, size_t size);
 
-/* TCP segments that this host has sent since it started, and sent again because they were not
- * acknowledged in time; 0 where the system does not tell. */
+/* Counts TCP segments that this host sent since its start, and segments sent again for lack of an
+ * acknowledgement; 0 if the system has no counts. */
 void host_count_segments(double *sent, double *resent);
 
-/* MPI's choices of transports as mpirun or the environment set them, "pml ^ucx, btl tcp,self". */
+/* Appends MPI's settings of transports from mpirun or the environment, "pml ^ucx, btl tcp,self". */
 void host_put_settings(struct strbuf *out);
 
-/* The GPUs that the CUDA engine finds, in words, or why it finds none. */
+/* Describes the GPUs that the CUDA engine finds, or says why it finds none. */
 void host_describe_gpus(char *words, size_t size);
 
-/* The first rank of every host, in the order of machines. All zero: none. */
+/* Connects the first rank of every host, in the order of machines. All zero: not created. */
 struct network {
     const struct topology *topology; /* borrowed */
-    const char *const *names;        /* of machines; borrowed */
-    MPI_Comm world, comm;            /* comm: of these ranks, MPI_COMM_NULL on others. Owned */
-    char *memory;                    /* two messages. Owned */
-    const char *advice;              /* on interfaces; borrowed */
+    const char *const *names;        /* names of machines; borrowed */
+    MPI_Comm world, comm; /* comm: the first ranks, MPI_COMM_NULL on other ranks. Owned */
+    char *memory;         /* room for two messages. Owned */
+    const char *advice;   /* advice on interfaces; borrowed */
     char missing[2 * TOPOLOGY_HOST_BYTES + 1600];
-    atomic_bool is_missing; /* `missing` says what this rank waits for: other threads may read it */
+    atomic_bool is_missing; /* this rank waits, `missing` says for what; read by other threads */
 };
 
-/* Several machines only. Collective over world; fails on all ranks together. */
+/* Creates the network of several machines. Collective over world; fails on all ranks together. */
 int network_create(MPI_Comm world, const struct topology *topology, const char *const *names,
                    struct network *out);
 
-/* A small message along every link of the rings of links_rings, then a large one. A wait for one
- * that does not come does not end: it is the caller's to limit. Collective, as network_create. */
+/* Sends a small message along every link of the rings of links_rings, then a large one. Waits
+ * without limit for a missing message: the caller sets a limit. Collective over world. */
 int network_touch(struct network *network);
 
-/* Fills the links of these rings, LINKS_RINGS * topology->nmachines places, on rank 0. Takes about
- * a second, longer where links are slow. Collective, as network_create. */
+/* Measures the links of the rings, LINKS_RINGS * topology->nmachines places, on rank 0. Takes about
+ * a second, more if links are slow. Collective over world. */
 int network_measure(struct network *network, struct link *links);
 
 void network_free(struct network *network);

@@ -1,16 +1,16 @@
-/* A link is bad because of the host at one of its ends, or by itself. A host is to blame where all
- * of its links are bad; what it explains is not held against the hosts at the other ends. */
+/* Judges links. A link is bad by itself, or because of the host at one end. A host is blamed if all
+ * its links are bad; links explained by one host are not held against the host at the other end. */
 #include "commands/doctor_links.h"
 
 #include "util/units.h"
 
-#define SLOW_LINK 0.5   /* of the usual link */
-#define MUCH_LOST 0.001 /* of the segments; of a sound network's 0.0001 were seen */
+#define SLOW_LINK 0.5   /* share of the usual rate */
+#define MUCH_LOST 0.001 /* share of segments; sound networks lost 0.0001 */
 
 enum {
-    ANY = -1,        /* host */
+    ANY = -1,        /* any host */
     MANY_LOST = 10,  /* segments; fewer prove nothing */
-    TWO_SWITCHES = 4 /* hosts, two behind each */
+    TWO_SWITCHES = 4 /* hosts; two behind each switch */
 };
 
 struct judge {
@@ -57,7 +57,7 @@ static bool is_slow(const struct judge *j, double Bps)
     return Bps < SLOW_LINK * j->usual;
 }
 
-/* Of the packets that left; 0: too few to say. The system does not count repeated ones as sent. */
+/* Returns the share of sent packets that were lost; 0: too few. Linux counts resent ones apart. */
 static double share_lost(const struct link *link)
 {
     double lost = link->resent / (link->sent + link->resent + 1);
@@ -70,8 +70,8 @@ static bool is_between(const struct link *link, int from, int to)
     return (from == ANY || link->from == from) && (to == ANY || link->to == to);
 }
 
-/* How many bad links from one host, or to one, nobody was blamed for yet; -1: one of them is good.
- */
+/* Counts the bad links from a host, or to a host, that are not yet explained; -1: one link is
+ * good. */
 static int count_unexplained(const struct judge *j, int from, int to)
 {
     int count = 0;
@@ -89,8 +89,8 @@ static int count_unexplained(const struct judge *j, int from, int to)
 
 /* ---- saying ---- */
 
-/* "sends at 1.16 MB/s, loses 2.3 % of the packets that it sends": the worst of these links, for
- * which somebody is blamed now. Returns whether any is slow. */
+/* Appends the worst faults of these links, "sends at 1.16 MB/s, loses 2.3 % of the packets that it
+ * sends", and marks the links as explained. Returns true if a link is slow. */
 static bool put_faults(const struct judge *j, int from, int to, const char *pace, const char *lossy,
                        struct strbuf *out)
 {
@@ -138,7 +138,7 @@ static void blame_host(const struct judge *j, int host, bool sending, bool recei
 
 /* ---- judging ---- */
 
-/* The host that explains most of what is bad; false: none does. both: in both directions alone. */
+/* Blames the host that explains most bad links; false: none. both: links bad in both directions. */
 static bool blame_worst(const struct judge *j, bool both)
 {
     int worst = ANY, most = 1, from_worst = 0, to_worst = 0;
@@ -159,8 +159,8 @@ static bool blame_worst(const struct judge *j, bool both)
     return true;
 }
 
-/* Most of what goes half round the hosts is slow, while neighbours are fast, and that is no single
- * host's fault: hosts far apart in the list share something that neighbours do not. */
+/* Returns true if most links half round the ring are slow and no host explains them: then hosts far
+ * apart in the list share a narrow connection that neighbours do not use. */
 static bool is_narrow_between(const struct judge *j)
 {
     int slow = 0;
@@ -201,7 +201,7 @@ void links_judge(struct link *links, int nlinks, const char *const *names, int n
     for (int i = 0; i < nlinks; i++) {
         struct strbuf faults = {.data = NULL};
         int from = links[i].from, to = links[i].to;
-        /* a host with one bad direction may spoil the other by late acknowledgements */
+        /* a bad direction of a host may slow the other direction by late acknowledgements */
         if (!links[from].blamed && !links[to].blamed && count_unexplained(&j, from, to) > 0) {
             bool slow = put_faults(&j, from, to, "carries", "on the way", &faults);
             strbuf_printf(wrong, "%s -> %s: this link ", names[from], names[to]);

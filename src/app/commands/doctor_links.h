@@ -1,5 +1,5 @@
-/* Which of the hosts and links between them are bad, judged from what rings over the hosts saw.
- * Nothing here measures or prints. Not collective. */
+/* Finds bad hosts and bad links between hosts from measurements of rings over the hosts. Measures
+ * and prints nothing itself. Not collective. */
 #ifndef POSEIDON_COMMANDS_DOCTOR_LINKS_H
 #define POSEIDON_COMMANDS_DOCTOR_LINKS_H
 
@@ -7,35 +7,35 @@
 
 #include "util/strbuf.h"
 
-/* From one host to another, while every host sent to one and received from one. */
+/* A link from one host to another, measured while every host sent to one and received from one. */
 struct link {
     int from, to;        /* hosts */
-    double Bps;          /* bytes a second that came */
-    double sent, resent; /* TCP segments that the host `from` sent meanwhile, and sent again */
+    double Bps;          /* bytes a second received */
+    double sent, resent; /* TCP segments that host `from` sent meanwhile, and sent again */
     bool told,
-        blamed; /* links_judge's: some host explains the link's fault; the host `from` does */
+        blamed; /* set by links_judge: a host explains the link's fault; host `from` is to blame */
 };
 
-/* Rings go round the hosts in steps of one and of about half of all hosts, so that every host has
- * two to send to and two to hear from. Returns how many rings n hosts want; their steps: `steps`.
- */
+/* Rings connect the hosts in steps of 1 and of about half of all hosts, so that every host sends to
+ * two hosts and receives from two. Returns the number of rings of n hosts; their steps in
+ * `steps`. */
 enum { LINKS_RINGS = 2 };
 int links_rings(int n, int steps[LINKS_RINGS]);
 
-/* The rate that a quarter of the links reach. */
+/* Returns the rate that a quarter of the links reach. */
 double links_usual(const struct link *links, int nlinks);
 
-/* Whether any of them is slow beside that. */
+/* Returns true if a link is slow compared with links_usual. */
 bool links_are_uneven(const struct link *links, int nlinks);
 
-/* links: those of the first ring by their hosts `from`, then the second's. names: of the n hosts.
- * Appends one line to `wrong` for every host, and every link by itself, that is slow or loses
- * packets; to `notes` what may be so on purpose. */
+/* Judges the links. links: those of the first ring ordered by `from`, then the second's. names: the
+ * n hosts. Appends to `wrong` a line for every host, or single link, that is slow or loses packets;
+ * to `notes` findings that may be intended. */
 void links_judge(struct link *links, int nlinks, const char *const *names, int n,
                  struct strbuf *wrong, struct strbuf *notes);
 
-/* mtu: of the card by which a host's messages go, 0: not known. Appends a line to `notes` for every
- * host whose MTU is not that of most. */
+/* Appends a line to `notes` for every host whose MTU is not the most frequent one. mtu: MTU of the
+ * card that a host's messages use, 0: not known. */
 void links_judge_mtus(const int *mtu, const char *const *names, int n, struct strbuf *notes);
 
 #endif

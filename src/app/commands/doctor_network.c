@@ -1,4 +1,4 @@
-/* Rings over the first rank of every host. */
+/* Measures rings over the first rank of every host. */
 #include "commands/doctor_internal.h"
 
 #include "util/agree.h"
@@ -10,14 +10,14 @@
 
 enum { MESSAGE_BYTES = 2 << 20, SMALL_BYTES = 4, LARGE_BYTES = 64 << 10, ROUNDS = 64 };
 
-/* What else runs on a host for a moment is not to count: each ring is measured twice, and again
- * while a link looks slow. */
+/* Passes over the rings. Other programs may disturb a measurement: each ring is measured twice, and
+ * again while a link looks slow. */
 enum { PASSES = 2, MOST_PASSES = 8 };
 
-#define RING_SECONDS  0.3 /* of one ring, in one pass */
-#define DOUBT_SECONDS 6.0 /* of all rings */
+#define RING_SECONDS  0.3 /* for one ring in one pass */
+#define DOUBT_SECONDS 6.0 /* for all rings in all passes */
 
-/* What one host saw of one ring: the rate of what came, segments that left. */
+/* One host's figures of a ring: rate of received bytes, and segments sent. */
 struct seen {
     double Bps, sent, resent;
 };
@@ -36,8 +36,8 @@ static void expect(struct network *n, int bytes, const char *way, int machine)
     atomic_store(&n->is_missing, true);
 }
 
-/* Sends a message `step` hosts further while another sends one here. *seconds: until that was
- * there. Collective over the ring. */
+/* Sends a message to the host `step` places further and receives one. *seconds: time until receipt.
+ * Collective over the ring. */
 static int pass_on(struct network *n, int step, int bytes, double *seconds)
 {
     MPI_Request request[2];
@@ -53,14 +53,14 @@ static int pass_on(struct network *n, int step, int bytes, double *seconds)
     MPI_CHECK(MPI_Issend(n->memory + MESSAGE_BYTES, bytes, MPI_BYTE, to, 0, n->comm, &request[1]));
     expect(n, bytes, "from", from);
     MPI_CHECK(MPI_Wait(&request[0], MPI_STATUS_IGNORE));
-    *seconds = clock_seconds() - *seconds; /* of what came: it is there, whole */
+    *seconds = clock_seconds() - *seconds; /* time until the whole message is here */
     expect(n, bytes, "to", to);
     MPI_CHECK(MPI_Wait(&request[1], MPI_STATUS_IGNORE));
     expect(n, bytes, "", -1);
     return 0;
 }
 
-/* Until the slowest host has had RING_SECONDS. The best round counts, and every segment. */
+/* Measures a ring until the slowest host has spent RING_SECONDS. Keeps the best rate. */
 static int run_ring(struct network *n, int step, struct seen *seen, double *total)
 {
     double seconds, spent = 0, before[2], after[2];
@@ -71,18 +71,18 @@ static int run_ring(struct network *n, int step, struct seen *seen, double *tota
             return -1;
         if (MESSAGE_BYTES / seconds > seen->Bps)
             seen->Bps = MESSAGE_BYTES / seconds;
-        if (agree_max(n->comm, &seconds, 1)) /* the slowest's */
+        if (agree_max(n->comm, &seconds, 1)) /* the slowest host's */
             return -1;
         spent += seconds;
     }
     host_count_segments(&after[0], &after[1]);
     seen->sent += after[0] - before[0];
     seen->resent += after[1] - before[1];
-    *total += spent; /* the same on all ranks */
+    *total += spent; /* equal on all ranks */
     return 0;
 }
 
-/* What was seen by all hosts at rank 0: the rate at the end of a link, the segments at its
+/* Gathers all hosts' figures at rank 0: the rate from a link's end, the segments from its
  * beginning. */
 static int gather(const struct network *n, int step, const struct seen *mine, struct link *links)
 {
@@ -144,7 +144,7 @@ int network_create(MPI_Comm world, const struct topology *topology, const char *
                           .memory = first ? calloc(2, MESSAGE_BYTES) : NULL};
     if (error_agree(world, first && !n->memory ? error_memory(2 * MESSAGE_BYTES, "rings") : 0))
         goto fail;
-    /* by machine, whose numbers are in the order of their lowest ranks */
+    /* ranked by machine: machines are numbered by their lowest ranks */
     MPI_TRY(MPI_Comm_split(world, first ? 0 : MPI_UNDEFINED, topology->rank, &n->comm));
     return 0;
 fail:

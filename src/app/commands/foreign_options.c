@@ -1,4 +1,4 @@
-/* What other programs call it: pointers from their options and commands to ours. */
+/* Maps other programs' options and commands to poseidon's, for error messages. */
 #include "commands/options.h"
 
 #include "spec/caffe.pb-c.h"
@@ -10,10 +10,10 @@
 #define TO_ONNX "tools/to_onnx.py writes a net with its weights as ONNX: 'tools/to_onnx.py --help'"
 #define DRAW    "tools/draw.py draws nets, with the schemes of a plan: 'tools/draw.py --help'"
 
-/* Options of Caffe, PMLS-Caffe, PyTorch, torchrun, Horovod, Lightning. */
+/* Options of Caffe, PMLS-Caffe, PyTorch, torchrun, Horovod and Lightning. */
 static const struct {
-    const char *names;   /* with blanks between them */
-    const char *command; /* NULL: any command, after those of one command */
+    const char *names;   /* names separated by blanks */
+    const char *command; /* NULL: any command; rows of one command come first */
     const char *here;
 } options[] = {
     {"batch-size", "train", "--batch=N sets samples per rank, --global-batch=N over all ranks"},
@@ -94,7 +94,7 @@ static const struct {
     {"report", "tools/report.py makes tables and plots of runs"},
 };
 
-/* A field of the solver that an option is named after. */
+/* Finds the field of the solver that has the option's name. */
 static bool solver_field(const char *name, char *out, size_t room)
 {
     char field[48];

@@ -1,4 +1,4 @@
-/* Compares the ranks' programs by texts of fixed sizes, which programs of any age can read. */
+/* Compares the ranks' programs by texts of fixed sizes, which programs of any version can read. */
 #include "commands/handshake.h"
 
 #include <limits.h>
@@ -94,7 +94,7 @@ static void describe(const struct handshake_record *records, int nranks)
     strbuf_free(&text);
 }
 
-/* Sets the message about silent ranks. waiting: a request per rank, null once the rank answered. */
+/* Sets the message about silent ranks. waiting: one request per rank, null if the rank answered. */
 static void describe_silence(const struct handshake_record *mine, int rank,
                              const MPI_Request *waiting, int n)
 {
@@ -172,7 +172,7 @@ fail:
     return HANDSHAKE_UNHEARD;
 }
 
-/* Shows this rank's record to rank 0. Rank r waits 5 s longer than rank r - 1: so one reports. */
+/* Shows this rank's record to rank 0. Rank r waits 5 s longer than rank r - 1: only one reports. */
 static enum handshake show(MPI_Comm world, struct handshake_record *mine, int rank)
 {
     char verdict[8];

@@ -1,4 +1,4 @@
-/* poseidon: picks the command. */
+/* poseidon: finds the command and runs it. */
 #define _GNU_SOURCE
 #include "commands/commands.h"
 
@@ -30,8 +30,7 @@ struct command {
     const char *name;
     int (*run)(int argc, char **argv);
     const char *help; /* NULL: a word of former releases, not listed */
-    bool
-        ranks; /* runs on several ranks; else each of them would do all of it, and write one file */
+    bool ranks;       /* runs on several ranks; else each rank would do all of it */
 };
 
 static int command_help(int argc, char **argv);
@@ -94,7 +93,7 @@ static int unknown_command(const char *name)
     return 1;
 }
 
-/* The layer types in columns, then those that are refused with the reason. */
+/* Prints the layer types in columns, then the refused types with reasons. */
 static int print_layers(void)
 {
     enum { COLUMNS = 3, WIDTH = 26 };
@@ -134,7 +133,7 @@ static int command_fail(const char *command)
     return 1;
 }
 
-/* Ranks that do not run the same program end here: they have no collective call in common. */
+/* Compares the ranks' programs and ends the process if they differ: no collective call is safe. */
 static void require_same_program(const char *command)
 {
     enum handshake result = handshake(MPI_COMM_WORLD, &build_info, command);
@@ -171,16 +170,15 @@ static int start_mpi(int *argc, char ***argv)
     int level = 0, size = 1, number = 0;
 
     snprintf(command, sizeof command, "%s", *argc > 0 ? (*argv)[0] : "");
-    /* Open MPI would end the programs of srun with a page of text each. The first one speaks. */
+    /* Open MPI would end srun's processes with a page of text each. Only the first one reports. */
     if (launcher_check(false, &number)) {
         if (number > 0)
             exit(1);
         return -1;
     }
-    /* Open MPI's default over TCP asks the receiver for every large message, and that question
-     * queues behind the data that the receiver sends itself: measured, 4 ranks sending to all
-     * others at once got 0.58 of their links, without the asking (no "put") 0.88. The user's
-     * setting stands. */
+    /* Over TCP, Open MPI by default asks the receiver for every large message, and the question
+     * queues behind data that the receiver sends. Measured: 4 ranks sending to all others got 0.58
+     * of their links; without the question (no "put") 0.88. The user's setting has priority. */
     setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", 0);
     if (MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
         return error_set("MPI_Init_thread failed");
@@ -197,7 +195,7 @@ static int start_mpi(int *argc, char ***argv)
     return 0;
 }
 
-/* Processes that Open MPI's launcher started; 0: it is not known. */
+/* Returns the number of processes that Open MPI's launcher started; 0: not known. */
 static int launched(void)
 {
     const char *size = getenv("OMPI_COMM_WORLD_SIZE");
@@ -230,8 +228,7 @@ bool command_start(int *argc, char ***argv, int *status, struct strbuf *alike,
     return starts;
 }
 
-/* So long rank 0 waits for the others' end after a failure: what failed is said, and known to all.
- */
+/* Seconds that rank 0 waits for the other ranks' end after a failure, whose message is printed. */
 enum { LAST_SECONDS = 30 };
 
 int command_end_mpi(const char *command, int status, bool in_flight)
@@ -243,11 +240,11 @@ int command_end_mpi(const char *command, int status, bool in_flight)
         command_fail(command);
     fflush(NULL);
     watchdog_step("ending");
-    if (status && rank == 0) /* it may have to save what it has, and speaks last: others wait */
+    if (status && rank == 0) /* rank 0 may have to save and report: others wait longer */
         watchdog_change(LAST_SECONDS / 3, LAST_SECONDS, 1);
     watchdog_enter("MPI_Finalize");
     if (status && in_flight) {
-        (void)MPI_Barrier(MPI_COMM_WORLD); /* the message is out everywhere; the end comes anyway */
+        (void)MPI_Barrier(MPI_COMM_WORLD); /* every rank has printed its message */
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
     MPI_Finalize();
@@ -255,7 +252,7 @@ int command_end_mpi(const char *command, int status, bool in_flight)
     return status ? 1 : 0;
 }
 
-/* Under a launcher that starts several, all but the first leave the word to it. */
+/* Fails under mpirun for a command of one rank; only the first rank prints the message. */
 static int check_alone(const char *who, const struct command *command)
 {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
@@ -268,14 +265,14 @@ static int check_alone(const char *who, const struct command *command)
     return 1;
 }
 
-/* A full disk behind a redirection would go unnoticed. */
+/* Fails if standard output could not be written, such as to a full disk. */
 static int finish_output(const char *who, int status)
 {
     bool failed = ferror(stdout) != 0;
 
     errno = 0;
     if (failed)
-        putchar('\n'); /* asks again: the reason of the earlier failure is gone */
+        putchar('\n'); /* repeats the failure to get its errno */
     if (fflush(stdout) == 0 && !failed)
         return status;
     fprintf(stderr, "%s: standard output cannot be written%s%s\n", who, errno ? ": " : "",
@@ -283,7 +280,7 @@ static int finish_output(const char *who, int status)
     return status ? status : 1;
 }
 
-/* who: how messages begin. */
+/* Runs the command. who: prefix of messages. */
 static int run_poseidon(const char *who, int argc, char **argv)
 {
     int status;
@@ -308,13 +305,13 @@ static int run_poseidon(const char *who, int argc, char **argv)
     return status < 0 ? 1 : status == OPTIONS_HELPED ? 0 : status;
 }
 
-/* --as=NAME in front is for scripts/caffe: NAME is the tool of Caffe that it stands for. */
+/* Accepts --as=NAME in front for scripts/caffe: NAME is Caffe's tool that the script replaces. */
 int main(int argc, char **argv)
 {
     const bool named = argc > 1 && !strncmp(argv[1], "--as=", 5);
     char who[64];
 
-    setvbuf(stdout, NULL, _IOLBF, 0); /* in a file, too, its lines stand between the log's */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* keeps the order of lines and log in a file */
     if (named)
         snprintf(who, sizeof who, "%s", argv[1] + 5);
     else

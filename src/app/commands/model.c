@@ -19,7 +19,7 @@
 
 static int define(const struct model_options *o, struct model *model)
 {
-    static const char *const phases[] = {"TRAIN", "TEST", NULL}; /* as Caffe numbers them */
+    static const char *const phases[] = {"TRAIN", "TEST", NULL}; /* numbered as in Caffe */
     const Caffe__NetParameter *param = (const Caffe__NetParameter *)text_root(model->doc);
     Caffe__NetState own = CAFFE__NET_STATE__INIT;
     int nstages, phase, status;
@@ -28,7 +28,7 @@ static int define(const struct model_options *o, struct model *model)
         return -1;
     status = alloc_split(&own.stage, &nstages, o->stages ? o->stages : "", "stages");
     own.n_stage = (size_t)nstages;
-    own.has_level = true; /* as Caffe's tools: the file's own stages stay, its level does not */
+    own.has_level = true; /* like Caffe's tools: keep the file's stages, not its level */
     own.level = o->level;
     if (!status)
         status = net_def_create(model->doc, param, phase, &own, &model->def);
@@ -36,11 +36,11 @@ static int define(const struct model_options *o, struct model *model)
     return status;
 }
 
-/* How layers begin a notice of an image's size that nothing tells. */
+/* Beginning of a layer's notice that it assumes the size of images. */
 static const char image_assumption[] = "assuming images";
 
-/* Some weight files name their layers and leave out what makes them a net; and an input that was
- * assumed may be what does not fit, or have nothing to do with it: its notice follows as it is. */
+/* Adds an explanation to an error: a weight file may name layers without a complete net; an assumed
+ * input may be the cause, so its notice follows. */
 static int explain(bool with_weights, const char *notices)
 {
     if (with_weights)
@@ -54,14 +54,14 @@ static int create(const struct model_options *o, const struct layer_env *env, st
     free(model->notices);
     net_destroy(model->net);
     model->net = NULL;
-    if (alloc_text(&model->notices, text_notices(model->doc), "notices")) /* layers add theirs */
+    if (alloc_text(&model->notices, text_notices(model->doc), "notices")) /* layers add to it */
         return -1;
     return error_status(
         net_create(model->def, !strcasecmp(o->phase, "TRAIN"), env, NULL, &model->net) ||
         layer_notices_gather(&model->notices));
 }
 
-/* Whether the weights that a file has for the net's layers are as large as the net wants them. */
+/* Returns true if the stored weights have the sizes that the net's layers expect. */
 static bool weights_fit(const struct net *net, const struct stored_layer *stored, int nstored)
 {
     for (int l = 0; l < net->nlayers; l++) {
@@ -76,9 +76,9 @@ static bool weights_fit(const struct net *net, const struct stored_layer *stored
     return true;
 }
 
-/* Takes the size of images that the weights tell instead of one that was assumed: that of the data
- * that they were trained on, else, of a net that came with them, the first usual one that they fit.
- * env then points into `told`. */
+/* Replaces an assumed image size by one that the weights support: the size of the data that they
+ * were trained on, else, if the net is the weights' own, the first usual size that they fit. env
+ * then points into `told`. */
 static int fit_input(const struct model_options *o, bool with_weights,
                      const struct checkpoint_told *told, struct layer_env *env, struct model *model)
 {
@@ -128,7 +128,7 @@ struct layer_env model_env(const struct model_options *o, struct model *model)
                               .base_file = o->model};
 }
 
-/* "3,224,224", sizes of images, or "label:1,41,41", those of one top. */
+/* Parses "3,224,224", a size of images, or "label:1,41,41", the shape of one top. */
 static int parse_input(const char *text, struct input_shape *out)
 {
     const char *colon = strrchr(text, ':'), *at = colon ? colon + 1 : text;
@@ -149,7 +149,7 @@ static int parse_input(const char *text, struct input_shape *out)
                      text);
 }
 
-/* Fails where the net has no such input. */
+/* Fails if the net has no such input. */
 static int check_input(const struct net *net, const struct input_shape *input)
 {
     char tops[256] = "";
@@ -216,7 +216,7 @@ int model_define(const struct model_options *o, struct model *model)
     return -1;
 }
 
-/* An input of the layer that is wanted, and that nobody fills; NULL: there is none. */
+/* Returns a wanted input of the layer that nothing fills; NULL: none. */
 static const struct blob *blank_input(const struct net *net, const struct layer *layer,
                                       bool look_only, const struct blob *given, const bool *wanted)
 {

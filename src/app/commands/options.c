@@ -1,4 +1,4 @@
-/* Command lines by table. */
+/* Parses and checks command lines by a table of options. */
 #include "commands/options.h"
 
 #include "commands/options_rows.h"
@@ -14,30 +14,30 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A command line on its way into the rows' targets. */
+/* A command line being parsed. */
 struct parsing {
     const struct command_line *line;
     int argc;
     char **argv;
-    int at;                          /* in argv */
-    const char *given[OPTIONS_MOST]; /* by row: what was said last; NULL: nothing */
+    int at;                          /* index in argv */
+    const char *given[OPTIONS_MOST]; /* by row: the last value given; NULL: none */
 };
 
-/* Whether the value may be left out. */
+/* Returns true if the option needs no value. */
 static bool stands_alone(const struct option *o)
 {
     return o->kind == OPTION_FLAG || o->kind == OPTION_WORD || o->kind == OPTION_NAME;
 }
 
-/* Whether the word behind an option that may stand alone is its value. */
+/* Returns true if the next word is the value of an option that needs none. */
 static bool may_be_apart(const struct option *o, const char *word)
 {
     return o->kind == OPTION_NAME ? word[0] != '-'
                                   : o->kind == OPTION_WORD && choice_find(o->words, word) > 1;
 }
 
-/* --x, --nox, --no-x, --x=true, --x=false; of words --x=VALUE, too. text: NULL where it stands
- * alone. */
+/* Stores --x, --nox, --no-x, --x=true, --x=false; for OPTION_WORD also --x=VALUE. text: NULL
+ * without a value. */
 static int store_alone(const struct option *o, const char *name, bool off, const char *text)
 {
     bool is_false = off || (text && !strcmp(text, "false")),
@@ -58,7 +58,7 @@ static int store_alone(const struct option *o, const char *name, bool off, const
     return 0;
 }
 
-/* The row of that name, or -1. *off: it is a flag's behind "no". */
+/* Returns the row called `name`, or -1. *off: the name was "no" and a flag's name. */
 static int find_row(const struct command_line *line, const char *name, bool *off)
 {
     for (int k = 0; k < line->noptions; k++) {
@@ -83,7 +83,7 @@ static struct units_text name_of(const struct option *o)
     return name;
 }
 
-/* The nearest of the rows that are listed, or of those with OPTION_TUNE; NULL: none is near. */
+/* Returns the nearest listed row, or with `tune` the nearest of OPTION_TUNE; NULL: none is near. */
 static const struct option *nearest_row(const struct command_line *line, const char *name,
                                         unsigned tune)
 {
@@ -109,8 +109,8 @@ static int unknown(const struct command_line *line, const char *name)
     return error_set("unknown option --%s (poseidon %s --help lists all)", name, line->command);
 }
 
-/* The name that a word begins with, as rows have it: up to "=", with dashes. -1: none is as long.
- */
+/* Copies the option's name from a word, up to "=", with dashes for "_". -1: too long for any
+ * row. */
 static int copy_name(const char *word, char *out, size_t room)
 {
     size_t length = strcspn(word, "=");
@@ -135,7 +135,7 @@ static int fill(struct parsing *p, int row, const char *name, bool off, const ch
     return stands_alone(o) ? store_alone(o, name, off, text) : option_store(o, name, text);
 }
 
-/* What stands behind --tune: NAME=VALUE, or a flag's name. */
+/* Parses the word after --tune: NAME=VALUE, or a flag's name. */
 static int parse_tuning(struct parsing *p, const char *tune, const char *word)
 {
     const char *equals = strchr(word, '=');
@@ -161,7 +161,7 @@ static int parse_tuning(struct parsing *p, const char *tune, const char *word)
     return fill(p, row, whole, off, equals ? equals + 1 : NULL);
 }
 
-/* One option at argv[at]; takes the next word as its value where it has none of its own. */
+/* Parses the option at argv[at]; takes the next word as its value if it has none. */
 static int parse_option(struct parsing *p)
 {
     const char *word = p->argv[p->at] + (p->argv[p->at][1] == '-' ? 2 : 1);
@@ -188,7 +188,7 @@ static int parse_option(struct parsing *p)
     return fill(p, row, name, off, text);
 }
 
-/* "poseidon train solver.prototxt": the option that the word was meant for, or NULL. */
+/* Returns the option meant by a file name without option, "train solver.prototxt"; NULL: none. */
 static const char *option_of_word(const struct command_line *line, const char *word)
 {
     static const struct {
@@ -229,7 +229,7 @@ static void put_items(const struct option_list *list, const char *name, struct s
     strbuf_free(&items);
 }
 
-/* Whether the user gave the option a value that changes something. */
+/* Returns true if the option has a value other than its default. */
 static bool is_given(const struct parsing *p, int row)
 {
     const char *given = p->given[row], *usual = p->line->options[row].default_words;
@@ -237,7 +237,7 @@ static bool is_given(const struct parsing *p, int row)
     return given && strcmp(given, "false") && !(usual && suggest_lists(usual, given));
 }
 
-/* What every option was given, as it stands on the command line; those of the run a second time. */
+/* Lists all options and their values for agree_alike, and the run's options in line->run. */
 static void put_alike(const struct parsing *p, bool help)
 {
     struct strbuf *alike = p->line->alike;
@@ -284,7 +284,7 @@ static int parse_all(struct parsing *p, int *nwords)
     return 0;
 }
 
-/* What had to be given. */
+/* Fails if a required option or word is missing. */
 static int check_given(const struct parsing *p, int nwords)
 {
     const struct command_line *line = p->line;
@@ -298,7 +298,7 @@ static int check_given(const struct parsing *p, int nwords)
                                  : error_set("%s", line->expected);
 }
 
-/* Fails where one of the given options does not go with another. */
+/* Fails if two given options exclude each other. */
 static int check_pairs(const struct parsing *p)
 {
     char pair[64];
@@ -318,7 +318,7 @@ static int check_pairs(const struct parsing *p)
     return 0;
 }
 
-/* What the engine that computes does not use. */
+/* Fails if an option was given that the engine does not use. */
 static int check_engine(const struct parsing *p)
 {
     const char *engine = *p->line->engine;

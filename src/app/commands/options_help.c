@@ -1,4 +1,4 @@
-/* What --help and 'help tuning' print: tables of options in 80 columns. */
+/* Prints --help and 'help tuning': tables of options in 80 columns. */
 #include "commands/options.h"
 
 #include <stdio.h>
@@ -6,9 +6,8 @@
 
 enum { HELP_WIDTH = 80 };
 
-/* Prints text in lines of at most HELP_WIDTH columns, from column `at` on; lines after the first
- * begin at `indent`. A line break of the text's own stays, and blanks behind it are kept where
- * lines begin at column 0. */
+/* Prints text in lines of at most HELP_WIDTH columns, from column `at` on; further lines begin at
+ * `indent`. Keeps the text's own line breaks, and blanks after them if `indent` is 0. */
 static void print_wrapped(const char *text, int at, int indent)
 {
     while (*text) {
@@ -42,7 +41,7 @@ void options_print_entry(const char *name, const char *text)
     print_wrapped(text, OPTIONS_INDENT, OPTIONS_INDENT);
 }
 
-/* between: what stands between name and value, "=", or "[=" where the value may be left out. */
+/* Prints an option's row. between: "=" before the value, or "[=" if the value may be left out. */
 static void print_option(const char *name, const char *between, const char *value, const char *help)
 {
     char left[64];

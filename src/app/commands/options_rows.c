@@ -1,4 +1,4 @@
-/* Rows that several commands have. */
+/* Rows of options that several commands share. */
 #include "commands/options_rows.h"
 
 #include "util/error.h"
@@ -54,7 +54,7 @@ void options_add_engine(struct option_rows *rows, struct engine_options *to)
          .run = OPTION_OF_JOB},
         {"deterministic", OPTION_FLAG, &to->deterministic, NULL, "cuda: the same bits at every run",
          .engines = "cuda cpu", .flags = OPTION_TUNE,
-         .run = OPTION_FREE}, /* the CPU always does so */
+         .run = OPTION_FREE}, /* the CPU always is deterministic */
         {"convolution", OPTION_CHOICE, &to->convolution, "HOW",
          "cpu: auto (default: Winograd if it is faster), direct, winograd",
          engine_convolution_words, .engines = "cpu", .default_words = "auto", .flags = OPTION_TUNE,

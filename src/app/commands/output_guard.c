@@ -1,4 +1,4 @@
-/* Outputs that are looked at before the work and left whole after it. */
+/* Checks outputs before the work, so that no input and no other file is overwritten. */
 #include "commands/output_guard.h"
 
 #include "util/choice.h"
@@ -32,7 +32,7 @@ static bool same_file(const char *path, const char *other)
            a.st_ino == b.st_ino;
 }
 
-/* Whether `path` is one of the files of a comma list, or what the whole of it names. */
+/* Returns true if `path` is a file of the comma list, or the file that the whole list names. */
 static bool is_one_of(const char *path, const char *list)
 {
     char *copy = strdup(list), *rest = copy, *name;

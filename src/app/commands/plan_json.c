@@ -1,4 +1,4 @@
-/* A plan as JSON: a row for each number of nodes. Bytes are those of one iteration. */
+/* Prints a plan as JSON: a row for each number of nodes. Bytes are per iteration. */
 #include "commands/command_plan.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ static void put_cluster(const struct plan_request *r, const struct forecast *f, 
     const char *key, *about;
     double value;
 
-    probe.cluster = f->cluster; /* with what a profile knows of it */
+    probe.cluster = f->cluster; /* includes figures of a profile */
     probe.ranks_per_node = f->options->ranks_per_node;
     json_put_object(json, "cluster");
     for (int i = 1; (key = probe_figure(&probe, i, &about, &value)) != NULL; i++)
@@ -35,7 +35,7 @@ static void put_sent(const struct forecast_point *point, int intervals, struct j
     for (int i = 0; i < intervals; i++)
         json_double(json, point->sent[i]);
     json_array_end(json);
-    if (point->burst.most_queued == 0) /* no messages were played */
+    if (point->burst.most_queued == 0) /* no messages were simulated */
         return;
     json_put_double(json, "link_full_seconds", point->burst.full_seconds);
     json_put_double(json, "link_full_longest_seconds", point->burst.longest_seconds);
@@ -54,7 +54,7 @@ static void put_hosts(const struct forecast_point *point, struct json *json)
     json_array_end(json);
 }
 
-/* Seconds of an iteration by what --comm could be. */
+/* Writes the seconds of an iteration for each value of --comm. */
 static void put_answer(const struct choose_answer *answer, struct json *json)
 {
     json_put_object(json, "seconds_by_comm");

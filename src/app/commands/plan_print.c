@@ -1,5 +1,5 @@
-/* A plan for people, in 80 columns: what was assumed and what comes of it first, then a line for
- * each number of nodes, what other schemes would give, and the layers. */
+/* Prints a plan in 80 columns: assumptions and advice first, then a line for each number of nodes,
+ * other schemes' speed-ups, and the layers. */
 #include "commands/command_plan.h"
 
 #include "util/error.h"
@@ -11,7 +11,7 @@
 
 enum { NAME_WIDTH = 26 };
 
-/* Long names keep their ends: that is where layers of a block differ. */
+/* Shortens a long name to its end, where the names of a block's layers differ. */
 static const char *short_name(const char *name, char out[NAME_WIDTH + 1])
 {
     size_t length = strlen(name);
@@ -111,7 +111,7 @@ static void print_alone(const struct forecast *f)
 
 /* ---- numbers of nodes ---- */
 
-/* What --sync-bn takes of the last point. */
+/* Prints the cost of --sync-bn on the last point. */
 static void print_joins(const struct forecast *f)
 {
     const struct forecast_point *last = &f->points[f->options->npoints - 1];
@@ -182,7 +182,7 @@ static void print_comms(const struct forecast *f)
 
 /* ---- layers ---- */
 
-/* Of the ways so many as fit into 80 columns: all, or those that are taken. */
+/* The schemes shown, as many as fit into 80 columns: all, or those chosen for a layer. */
 struct columns {
     int way[3], n;
 };
@@ -201,7 +201,7 @@ static struct columns find_columns(const struct forecast *f, const struct foreca
     return columns;
 }
 
-/* What one scheme costs the layer. */
+/* Prints a scheme's cost for one layer. */
 static void print_cost(const struct cost *cost, bool trains, bool chosen)
 {
     if (cost->possible)
@@ -241,7 +241,7 @@ static void print_who(const struct forecast_point *p)
         printf("every %s serves\n", p->locals > 1 ? "node" : "worker");
 }
 
-/* A line for each speed that there is. */
+/* Prints a line for each different speed of ranks. */
 static void print_hosts(const struct forecast *f, const struct forecast_point *p)
 {
     if (p->pace)
@@ -285,7 +285,7 @@ static void print_layers(const struct forecast *f, const struct forecast_point *
            "larger of both. Time: from gradient to new parameters. *: taken.\n");
 }
 
-/* Fully connected layers one by one; of the others, per scheme, the largest speaks for all. */
+/* Prints reasons for each fully connected layer, and for the largest other layer of each scheme. */
 static void print_reasons(const struct forecast *f, const struct forecast_point *point)
 {
     char reason[256], text[400], name[NAME_WIDTH + 1];

@@ -1,4 +1,4 @@
-/* What the texts of poseidon train's options make of each other, once all are known. */
+/* Parses and checks those options of poseidon train that need others' values, after parsing. */
 #include "commands/train_options.h"
 
 #include <stdint.h>
@@ -10,7 +10,7 @@
 #include "util/path.h"
 #include "watch/deadline.h"
 
-/* The text of --fake-data. */
+/* Settles --fake-data, with its optional size of images. */
 static int settle_fake_data(struct train_request *r)
 {
     struct trainer_options *o = &r->options;
@@ -20,7 +20,7 @@ static int settle_fake_data(struct train_request *r)
                                          : 0;
 }
 
-/* Of updates that are taken back. */
+/* Fails if --on-nan=skip cannot take updates back with the other options. */
 static int check_skips(const struct trainer_options *o)
 {
     const struct exchange_options *e = &o->exchange;
@@ -32,14 +32,14 @@ static int check_skips(const struct trainer_options *o)
                 "it would be sent later: leave out one of them (low rank may stay)",
                 e->lossy.text);
     if (e->drop > 0 && o->skip_nan > 0 && e->servers > 0)
-        /* the servers alone know, and rank 0 is none of them */
+        /* only servers count, and rank 0 is not a server */
         return error_set("--tune=drop-stragglers=%d with --servers=%d: nobody could count what "
                          "--on-nan=skip leaves out; give two of the three",
                          e->drop, e->servers);
     return 0;
 }
 
-/* The text of --reproducible. Fails where gradients add up in another order, or not all. */
+/* Settles --reproducible. Fails if gradients are not whole or add up in another order. */
 static int settle_reproducible(struct train_request *r)
 {
     struct trainer_options *o = &r->options;
@@ -64,7 +64,7 @@ static int settle_reproducible(struct train_request *r)
                  : 0;
 }
 
-/* The files of --curves, and the JSON that --summary=- prints. */
+/* Settles the files of --curves, and --summary=-, which prints JSON. */
 static int settle_outputs(struct train_request *r)
 {
     struct trainer_options *o = &r->options;

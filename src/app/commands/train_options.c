@@ -1,4 +1,4 @@
-/* The command line of poseidon train: its options group by group. */
+/* Parses the command line of poseidon train, with its options group by group. */
 #include "commands/train_options.h"
 
 #include <ctype.h>
@@ -16,7 +16,7 @@
 
 /* ---- parsers of rows ---- */
 
-/* FILE or FILE,A-B: what stands behind the last comma and begins as a number is iterations. */
+/* Parses FILE or FILE,A-B: text after the last comma that begins with a digit is iterations. */
 static int parse_trace(const char *option, const char *text, void *target)
 {
     struct train_request *r = target;
@@ -258,7 +258,7 @@ static void add_reports(struct train_request *r, struct option_rows *rows)
     options_add(rows, group, (int)(sizeof group / sizeof *group));
 }
 
-/* What stands where nothing is said, and the rows that fill it. */
+/* Sets the defaults and adds the rows of options. */
 static void start(struct train_request *r, struct option_rows *rows)
 {
     *r = (struct train_request){.options = {.exchange = exchange_options_usual(EXCHANGE_TRAIN),

@@ -8,24 +8,24 @@
 #include "job/trainer_options.h"
 
 struct train_request {
-    struct trainer_options options; /* its texts are borrowed from argv, its settings from below */
+    struct trainer_options options; /* texts are borrowed from argv, settings from below */
     struct option_list settings;    /* --set */
     struct option_list curves;      /* --curves */
-    struct strbuf alike; /* what all ranks must have been given, for command_start. Owned */
-    struct strbuf run;   /* the options that all starts of the run must have alike. Owned */
+    struct strbuf alike;            /* options that ranks must share, for command_start. Owned */
+    struct strbuf run;              /* options that all starts of the run must share. Owned */
     const char *gpu, *rank_log, *fake_data, *reproducible; /* NULL: not given */
-    char trace[PATH_MAX];                                  /* the file of --trace */
+    char trace[PATH_MAX];                                  /* file of --trace */
     bool force;
-    char comm_help[COMM_HELP_BYTES]; /* of --comm */
+    char comm_help[COMM_HELP_BYTES]; /* help text of --comm */
 };
 
-/* Returns as options_parse does. The request is not to be moved afterwards. */
+/* Parses the command line; returns like options_parse. Do not move the request afterwards. */
 int train_options_parse(int argc, char **argv, struct train_request *request);
 
-/* The end of train_options_parse: fails where options do not go together (train_checks.c). */
+/* Settles options that need others' values; fails if options exclude each other. train_checks.c */
 int train_options_settle(struct train_request *request);
 
-/* What --tune takes, on standard output. */
+/* Prints the names that --tune accepts on standard output. */
 void train_options_print_tuning(void);
 
 #endif

@@ -152,7 +152,7 @@ static int play(const struct forecast *f, const struct forecast_point *point,
 
 /* ---- under a --comm ---- */
 
-/* Asks what --comm=auto chooses. quick: as in struct choose_question. */
+/* Asks what --comm=auto chooses. quick: see struct choose_question. */
 static int ask(const struct forecast *f, struct forecast_point *point, bool quick)
 {
     const struct exchange_net net = net_of(f, point);
@@ -329,7 +329,7 @@ static int find_alone(struct forecast *f)
     return status;
 }
 
-/* Lists the ways that a layer may go. */
+/* Lists the schemes that a layer may use. */
 static void find_ways(struct forecast *f)
 {
     const struct exchange_options *o = &f->options->exchange;
@@ -403,7 +403,7 @@ void forecast_schemes(const struct forecast *f, const struct forecast_point *poi
     snprintf(out, bytes, "-");
     if (point->shape.only || (point->workers == 1 && point->how.servers == 0))
         return;
-    for (int w = 0; w <= f->ways.n; w++) { /* last: another system's own way */
+    for (int w = 0; w <= f->ways.n; w++) { /* the last pass: the way of another system */
         struct way way = {.scheme = f->options->exchange.comm.scheme};
         int count = 0;
         if (w < f->ways.n)

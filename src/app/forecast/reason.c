@@ -1,4 +1,4 @@
-/* Explains in words why a layer goes its way. */
+/* Explains in words why a layer uses its scheme. */
 #include "forecast/forecast.h"
 
 #include "util/units.h"

@@ -45,8 +45,8 @@ static int time_buckets(MPI_Comm world, const struct plan *plan, const struct sy
                         const struct sync_options *like, double *alone)
 {
     const struct sync_update no_update = {.describe = NULL};
-    /* options on how messages travel and who watches them, and none that makes an update wait for
-     * all layers, or a wait end before its transfer */
+    /* takes training's options on messages and the watchdog, but none that delays an update until
+     * all layers are ready or ends a wait before its transfer */
     const struct sync_options options = {.overlap = true,
                                          .sends = like->sends,
                                          .node = like->node,

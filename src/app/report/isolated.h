@@ -7,9 +7,9 @@
 #include "report/figures.h"
 
 /* Moves every bucket alone, in a synchronisation of its own that ends with the call. Uses the plan
- * and model of training, and its options (`like`) on how messages travel and who watches them.
- * Training's synchronisation must be destroyed before: a node's memory and an engine's buffers are
- * used again, and there is no room for two.
+ * and model of training; of training's options (`like`) those on messages and the watchdog.
+ * Training's synchronisation must be destroyed before: memory of the node and the engine is used
+ * again.
  *
  * Sets alone_seconds of every layer of `figures` on rank 0: seconds from all ranks' start until the
  * slowest worker has its parameters, in the quickest of three rounds. Keeps parameters and history,

@@ -38,7 +38,7 @@ int test_pass_open(struct test_pass *pass, struct net *net, int nranks)
                               "a reason");
 }
 
-/* Returns by how many samples the last batch of one pass reaches over the end. */
+/* Returns how many samples of the last batch are beyond the end of the data. */
 static uint64_t surplus(const struct test_pass *pass)
 {
     uint64_t samples = pass->batch * (uint64_t)pass->batches;
@@ -109,7 +109,7 @@ size_t test_pass_width(const struct test_pass *pass)
     return 2 * (outputs_count(pass->net) + 1 + (size_t)net_losses(pass->net));
 }
 
-/* Writes the losses behind the outputs, and the weights of all numbers. */
+/* Writes the losses after the outputs, then the weights of all numbers. */
 static int weigh(const struct test_pass *pass, int b, struct net *net, double *row)
 {
     size_t n = test_pass_width(pass) / 2, loss = outputs_count(pass->net) + 1;
@@ -128,7 +128,7 @@ static int weigh(const struct test_pass *pass, int b, struct net *net, double *r
     return 0;
 }
 
-/* Moves the outputs of batch b's net to where the first net's are; other places become 0. */
+/* Moves the outputs of batch b's net to the places of the first net's outputs; other places: 0. */
 static void spread(const struct test_pass *pass, int b, double *row)
 {
     size_t to = outputs_count(pass->net), from = outputs_count(test_pass_net(pass, b));

@@ -27,24 +27,23 @@ extern const char test_pass_twice[];
 /* Reads facts of the data layers, before net_build; batches stays 0. nranks: ranks that test. */
 int test_pass_open(struct test_pass *pass, struct net *net, int nranks);
 
-/* Sets the number of batches, and creates the net `rest`. Where the last batch runs, the caller
- * builds `rest` by net_build after the nets that it shares with. env: the first net's, but for
- * ranks, batch and notices; share: net that has the parameters. */
+/* Sets the number of batches; creates the net `rest` if the last is smaller. The rank that runs it
+ * builds `rest` (net_build) after the nets that `rest` shares parameters with. env: the first
+ * net's; rank, batch and notices are replaced. share: net that owns the parameters. */
 int test_pass_set(struct test_pass *pass, int batches, const struct layer_env *env,
                   const struct net *share);
 
-/* Return the net that runs batch b; how many samples of batch b are not of a second pass; and how
- * many samples further the next test begins. */
+/* Return the net that runs batch b; the samples of batch b without those of a second pass over the
+ * data; and the distance in samples to the next test's begin. */
 struct net *test_pass_net(const struct test_pass *pass, int b);
 uint64_t test_pass_samples(const struct test_pass *pass, int b);
 uint64_t test_pass_length(const struct test_pass *pass);
 
-/* Returns the length of a row: the outputs (outputs_count of the first net; 0 where `rest` has no
- * sample), 0, the losses one by one; then the weight of each of these numbers. */
+/* Returns the length of a row: all outputs (0 for an output without samples in `rest`), a 0, each
+ * loss, then the weight of each of these numbers. */
 size_t test_pass_width(const struct test_pass *pass);
 
-/* Runs batch b of a test that begins at sample `first`. net_seek has brought the first net there.
- */
+/* Runs batch b of a test that begins at sample `first`; net_seek has moved the first net there. */
 int test_pass_run(const struct test_pass *pass, int b, uint64_t first, const struct pass *keys,
                   double *row);
 

@@ -1,4 +1,4 @@
-/* Asks for as much of the next window as was trained on of this one. */
+/* Asks for the same fraction of the next window as has been trained on of the present one. */
 #include "input/ahead.h"
 
 #include "input/shuffle.h"
@@ -26,7 +26,7 @@ static bool is_own(const struct ahead *ahead, uint64_t start, uint64_t sample)
            at < ahead->o.before + (uint64_t)ahead->o.row * (uint64_t)ahead->o.batch;
 }
 
-/* Takes this rank's records of the window that begins at sample `window`, none before `from`. */
+/* Lists this rank's records of the window that begins at sample `window`, from sample `from` on. */
 static void look_at(struct ahead *ahead, uint64_t start, uint64_t window, uint64_t from)
 {
     uint64_t size;
@@ -44,7 +44,7 @@ static void look_at(struct ahead *ahead, uint64_t start, uint64_t window, uint64
     }
 }
 
-/* Neighbours in one go. */
+/* Asks for picks up to number `until`; runs of neighbours take one request. */
 static void ask_until(struct ahead *ahead, uint64_t until)
 {
     const struct pick *pick = ahead->pick;

@@ -1,7 +1,7 @@
-/* Reading ahead in a shuffled order (SHUFFLE_WINDOWS): while a window is trained on, the system is
- * asked for the next one, in the order of the file. So a disk that seeks slowly reads blocks of
- * neighbours, whose records training then takes from the page cache in any order; two windows at
- * most are wanted there at a time. A rank asks for its own records alone. */
+/* Reading ahead in a shuffled order (SHUFFLE_WINDOWS): while training uses one window, the system
+ * is asked for the next, in the order of the file. A slow disk thus reads blocks of neighbours, and
+ * training takes records from the page cache, which needs room for two windows. A rank asks for its
+ * own records alone. */
 #ifndef POSEIDON_INPUT_AHEAD_H
 #define POSEIDON_INPUT_AHEAD_H
 
@@ -11,23 +11,23 @@
 #include <pthread.h>
 
 struct ahead {
-    struct source *source; /* borrowed; NULL: nothing is asked for */
+    struct source *source; /* borrowed; NULL: no reading ahead */
     struct order order;
     struct feeder_options o;
     pthread_mutex_t mutex;
-    /* under the mutex */
-    uint64_t start, window; /* of which run, and from which sample on, the records are asked for */
-    struct pick *pick;      /* ORDER_WINDOW; this rank's of them, in the order of the file */
-    int npicks, asked;      /* how many they are, and how many of them were asked for */
+    /* guarded by the mutex */
+    uint64_t start, window; /* first samples of the run, and of the window that `pick` lists */
+    struct pick *pick;      /* ORDER_WINDOW places; this rank's records of the window */
+    int npicks, asked;      /* number of picks, and of picks asked for */
 };
 
-/* The memory is the owner's. Without windows, and of a source that cannot be asked, nothing is
- * done. */
+/* Prepares reading ahead; `owner` owns the memory. Does nothing without SHUFFLE_WINDOWS, or if the
+ * source cannot read ahead. */
 int ahead_open(struct ahead *ahead, struct owner *owner, struct source *source,
                const struct order *order, const struct feeder_options *o);
 
-/* This rank begins to read its batch from sample `first` on, of a run whose pass 0 starts at
- * `start`: asks for what is due. Any thread. */
+/* Asks the system for the records that are due when this rank begins a batch at sample `first`;
+ * pass 0 of the run starts at `start`. Any thread. */
 void ahead_ask(struct ahead *ahead, uint64_t start, uint64_t first);
 
 void ahead_close(struct ahead *ahead);

@@ -1,4 +1,4 @@
-/* Random windows, random colours by plain loops. */
+/* Random windows and random colours, by plain loops over the pixels. */
 #include "input/augment.h"
 
 #include "util/error.h"
@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Two draws for each colour, one for their order; five for each attempt at a window. */
+/* Random draws: two for each colour, one for contrast's place, five for each try at a window. */
 enum {
     DRAW_COLOR = AUGMENT_FIRST_DRAW,
     DRAW_ORDER = DRAW_COLOR + 2 * AUGMENT_COLORS,
@@ -24,7 +24,7 @@ static int expect(const char *field, double value, double least, double most)
 
 static int set_window(const Caffe__RandomAspectRatioParameter *p, struct augment *a)
 {
-    const double tiny = 1e-4; /* of an area, of a side */
+    const double tiny = 1e-4; /* least area and least side ratio that are accepted */
 
     if (expect("random_aspect_ratio_param.max_area_ratio", (double)p->max_area_ratio, tiny, 1) ||
         expect("random_aspect_ratio_param.min_area_ratio", (double)p->min_area_ratio, tiny,
@@ -101,7 +101,7 @@ bool augment_works(const struct augment *a)
     return works;
 }
 
-/* At a place of its own inside the image. */
+/* Places a window of the given size at random inside the image. */
 static struct image_box window_at(int height, int width, const struct shape *image,
                                   const struct rng *rng, uint64_t draw)
 {
@@ -135,7 +135,7 @@ struct image_box augment_window(const struct augment *a, const struct shape *ima
     return window_at(shorter, shorter, image, rng, DRAW_WINDOW + 3);
 }
 
-/* What it is drawn to be, or `neutral`. */
+/* Draws the value of a colour change, or returns `neutral` for no change. */
 static float color_draw(const struct augment *a, enum augment_color color, const struct rng *rng,
                         float neutral)
 {
@@ -152,7 +152,7 @@ static float limited(float value)
     return value < 0 ? 0 : value > 255 ? 255 : value;
 }
 
-/* HSV's saturation times `factor`, at most 1. */
+/* Multiplies HSV's saturation by `factor`; the result is at most 1. */
 static void saturate(float x[3], float factor)
 {
     float most = fmaxf(x[0], fmaxf(x[1], x[2])), least = fminf(x[0], fminf(x[1], x[2]));

@@ -1,6 +1,6 @@
-/* Random resized crops and random colours: what transform_param of the TRAIN phase may do to an
- * image of bytes before the mean. Fields as in two forks of Caffe: random_aspect_ratio_param of
- * Intel's, distort_param of SSD's. Every draw is a function of the sample's `rng` alone. */
+/* Random resized crops and random colours: augmentations of a TRAIN image of bytes before the mean
+ * is subtracted. The fields are those of two forks of Caffe: random_aspect_ratio_param (Intel) and
+ * distort_param (SSD). Every draw depends on the sample's `rng` alone. */
 #ifndef POSEIDON_INPUT_AUGMENT_H
 #define POSEIDON_INPUT_AUGMENT_H
 
@@ -8,36 +8,36 @@
 #include "spec/caffe.pb-c.h"
 #include "util/rng.h"
 
-/* The draws of a sample from this one on are for this file; those before are the transform's. */
+/* First index of a sample's random draws that this file uses; transform.c uses the lower ones. */
 enum { AUGMENT_FIRST_DRAW = 3 };
 
 enum augment_color { AUGMENT_BRIGHTNESS, AUGMENT_CONTRAST, AUGMENT_SATURATION, AUGMENT_COLORS };
 
-/* All zero: nothing. */
+/* Resolved augmentations. All zero: none. */
 struct augment {
-    int attempts;   /* to find a window; 0: no random resized crop */
-    double area[2]; /* of the window by that of the image: least and most */
-    double change;  /* a square's sides are multiplied and divided by change .. 1 / change */
+    int attempts;   /* attempts to find a window; 0: no random resized crop */
+    double area[2]; /* least and greatest area of the window, relative to the image */
+    double change;  /* sides are multiplied and divided by change .. 1 / change: aspect ratio */
     struct augment_range {
-        float prob, lower, upper; /* how often, and by how much */
+        float prob, lower, upper; /* probability and range of a colour change */
     } color[AUGMENT_COLORS];
 };
 
-/* Checks and resolves the fields; errors name the field and its bounds. channels: of the images. */
+/* Checks and resolves the fields; messages name field and bounds. `channels`: of the images. */
 int augment_create(const Caffe__TransformationParameter *param, int64_t channels,
                    struct augment *out);
 
-/* Whether it does anything. */
+/* Returns true if any augmentation is set. */
 bool augment_works(const struct augment *augment);
 
-/* What is cut out of an image of that shape (C,H,W). After `attempts` draws that do not fit inside:
- * a square as large as the image's shorter side. */
+/* Draws the window to cut out of an image of shape `image` (C,H,W). If none of `attempts` draws
+ * fits into the image, takes a square as large as the image's shorter side. */
 struct image_box augment_window(const struct augment *augment, const struct shape *image,
                                 const struct rng *rng);
 
-/* Brightness is added, contrast multiplies, saturation moves channels away from the brightest one
- * or towards it (HSV with the hue kept); each is cut off at 0 and 255. Contrast comes before
- * saturation or last, by a draw. In place, `plane` pixels a channel: 1, or blue, green, red. */
+/* Changes colours in place: `plane` pixels a channel; 1 channel, or blue, green, red. Brightness is
+ * added and contrast multiplies. Saturation moves channels towards or away from the brightest (HSV,
+ * hue kept). Results are clipped to 0 .. 255. A draw puts contrast before saturation or last. */
 void augment_colors(const struct augment *augment, const struct rng *rng, int64_t channels,
                     int64_t plane, uint8_t *pixels);
 

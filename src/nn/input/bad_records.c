@@ -1,4 +1,4 @@
-/* A short list under a mutex: nothing is looked up where nothing is damaged. */
+/* A short list under a mutex. Nothing is looked up while no record is damaged. */
 #include "input/bad_records.h"
 
 #include "input/source.h"
@@ -39,7 +39,7 @@ static bool is_listed(const struct bad_records *bad, uint64_t number)
     return false;
 }
 
-/* Any thread. */
+/* Returns true if the record was already left out. Any thread. */
 static bool is_known(struct bad_records *bad, uint64_t number)
 {
     bool known;
@@ -52,7 +52,7 @@ static bool is_known(struct bad_records *bad, uint64_t number)
     return known;
 }
 
-/* With the mutex held. 1: it is a new one. */
+/* Lists a damaged record. The caller holds the mutex. Returns 1 if new, 0 if known, -1 if full. */
 static int remember(struct bad_records *bad, uint64_t number, char *message)
 {
     int n = bad->nrecords;
@@ -69,8 +69,8 @@ static int remember(struct bad_records *bad, uint64_t number, char *message)
     return 1;
 }
 
-/* The record is damaged, as this thread's message says: remembers it and tells the user, or fails
- * with the message where there would be too many. */
+/* Lists a damaged record with this thread's error message and reports it to the user. Fails with
+ * the message if too many records are damaged. */
 static int note(struct bad_records *bad, uint64_t number)
 {
     char *message = strdup(error_text());

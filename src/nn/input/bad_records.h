@@ -1,6 +1,6 @@
 /* Damaged records: an image that cannot be decoded, a Datum that is cut short, an image that is too
- * small. Some may be left out: the record behind takes the place of each, so that what a sample is
- * still depends on its number alone, whichever rank reads it. */
+ * small. Up to a limit, damaged records are left out and the next record replaces each. So a sample
+ * depends on its number alone, whichever rank reads it. */
 #ifndef POSEIDON_INPUT_BAD_RECORDS_H
 #define POSEIDON_INPUT_BAD_RECORDS_H
 
@@ -13,30 +13,29 @@ struct source;
 struct strbuf;
 struct transform;
 
-/* All zero: damage is an error, and nobody is told of changes. */
+/* How damaged records are treated. All zero: damage is an error, and nothing is reported. */
 struct bad_record_policy {
-    int max_bad; /* number of damaged records of a source that may be left out */
-    void (*say)(void *context, const char *text); /* a sentence for the user; NULL: nobody. Any
-                                                     thread, several at once */
-    void *context;                                /* of say */
+    int max_bad; /* most damaged records of a source that may be left out */
+    void (*say)(void *context, const char *text); /* called with a sentence for the user, from any
+                                                     thread, several at once; NULL: no reports */
+    void *context;                                /* first argument of `say` */
 };
 
 struct bad_records {
     struct bad_record_policy policy;
-    pthread_mutex_t mutex; /* of what follows */
+    pthread_mutex_t mutex; /* guards the members below */
     struct bad_record {
         uint64_t number;
         char *message; /* owned */
-    } * record;        /* those left out, policy.max_bad places. Owned */
+    } * record;        /* records that were left out; policy.max_bad places, owned */
     int nrecords;
 };
 
 int bad_records_open(struct bad_records *bad, const struct bad_record_policy *policy);
 void bad_records_close(struct bad_records *bad);
 
-/* Reads a record that can be delivered: the record `number`, or else the first whole record behind
- * it. transform: what has to accept it, or NULL; bytes: it has to hold bytes. Any thread, each with
- * a record of its own. */
+/* Reads record `number`, or the first undamaged record after it. transform: must accept the record,
+ * unless NULL; bytes: the record must hold bytes. Any thread, each with its own record. */
 int bad_records_read(struct bad_records *bad, struct source *source,
                      const struct transform *transform, bool bytes, uint64_t number,
                      struct record *out);

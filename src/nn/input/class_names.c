@@ -1,4 +1,4 @@
-/* Names of classes, from images' files and from lists. */
+/* Reads names of classes from files of images and from lists, and compares them. */
 #include "input/class_names.h"
 
 #include <stdlib.h>
@@ -40,12 +40,12 @@ static int read_hdf5(const char *path, struct class_names *out)
 
     h5_lock();
     status = h5_file_open(path, &file);
-    if (!status) { /* an attribute of another kind is somebody else's, and says nothing here */
+    if (!status) { /* an attribute of another type is another program's: ignored */
         (void)h5_attribute_read_texts(file, path, "classes", &read.name, &read.count);
         H5Fclose(file);
     }
     h5_unlock();
-    for (int i = 0; i < read.count && !status; i++) /* a model has all in one text */
+    for (int i = 0; i < read.count && !status; i++) /* a model has all names in one text */
         status = class_names_split(read.name[i], out);
     class_names_free(&read);
     return status;
@@ -70,7 +70,7 @@ static int read_lines(const char *path, struct class_names *out)
     return status;
 }
 
-/* classes.txt in that folder; none where it is not there. */
+/* Reads classes.txt in the folder; no names if there is no such file. */
 static int read_beside(const char *folder, int length, struct class_names *out)
 {
     struct strbuf list = {.data = NULL};
@@ -117,7 +117,7 @@ int class_names_read(const char *path, struct class_names *out)
                           : ", one on every line");
 }
 
-/* "(ant, bee, cat)", of a long list the names around the n-th. */
+/* Appends "(ant, bee, cat)"; of a long list, the names around number n. */
 static void put_names(struct strbuf *out, const struct class_names *names, int n)
 {
     enum { AROUND = 5 };
@@ -133,7 +133,7 @@ static void put_names(struct strbuf *out, const struct class_names *names, int n
 struct place {
     const char *name;
     int label;
-    bool other; /* of the second list */
+    bool other; /* from the second list */
 };
 
 static int by_name(const void *a, const void *b)
@@ -144,7 +144,7 @@ static int by_name(const void *a, const void *b)
     return order ? order : one->other - two->other;
 }
 
-/* How many names there are; 0 where folders do not lie beside each other. */
+/* Lists names with labels and returns their number; 0 if folders are not all inside one folder. */
 static int put_places(struct place *place, const struct class_names *names, bool other)
 {
     const char *first = NULL;
@@ -164,7 +164,7 @@ static int put_places(struct place *place, const struct class_names *names, bool
     return n;
 }
 
-/* A name with two labels among the n places in order; NULL: none, or a list has a name twice. */
+/* Returns a name with two labels; places are sorted by name. NULL: none, or a list repeats one. */
 static const struct place *find_moved(const struct place *place, int n)
 {
     const struct place *moved = NULL;
@@ -191,7 +191,7 @@ static int compare_folders(const char *path, const struct class_names *names,
     first = put_places(place, names, false);
     n = first + put_places(place + first, others, true);
     qsort(place, (size_t)n, sizeof *place, by_name);
-    /* One label says nothing, nor do folders of one image each. */
+    /* A single label proves nothing, nor do folders of one image each. */
     if (first > 1 && n - first > 1 &&
         (!names->images || !others->images || names->images + others->images > (uint64_t)n))
         moved = find_moved(place, n);

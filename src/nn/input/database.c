@@ -13,14 +13,14 @@ struct database {
     enum image_color color;
 };
 
-/* Puts "PATH: record N (key 'KEY'): " in front of the message. */
+/* Puts "PATH: record N (key 'KEY'): " before the error message. */
 static int record_error(struct database *self, uint64_t number)
 {
     struct strbuf key = {0};
     char text[80] = "", message[1024];
     size_t n = 0;
 
-    /* The message is kept: looking the key up may replace it. */
+    /* Reading the key may replace the message, so keep a copy. */
     strncpy(message, error_text(), sizeof message - 1);
     message[sizeof message - 1] = '\0';
     if (self->kv->i->read(self->kv, number, true, &key) == 0)
@@ -106,7 +106,7 @@ int source_open_database(struct kv *kv, bool with_labels, enum image_color color
     self->source.nrecords = kv->count;
     self->kv = kv;
     self->color = color;
-    /* LevelDB's files come and go by themselves */
+    /* no watch on LevelDB, whose files are replaced in normal use */
     return source_open_records(&self->source, lmdb ? watch_add(&self->source.watch, kv->path) : 0,
                                with_labels, out);
 }

@@ -1,9 +1,9 @@
-/* The feeder: threads that read, transform and put batches into a ring ahead of training.
+/* The feeder: threads that read and transform batches into a ring of slots ahead of training.
  *
- * Work is cut into jobs: a whole batch where the source gives blocks, one sample where it gives
- * records one by one; the first kind has one thread, the second gets another one whenever training
- * had to wait. One mutex guards all that threads share; a slot's memory belongs to those whom its
- * state says. A jump only raises the generation: what was begun for the old one is dropped. */
+ * A job is a whole batch for sources of blocks, which have one thread, and one sample for sources
+ * of single records, which get another thread whenever training had to wait. One mutex guards what
+ * threads share; a slot's state says who owns its memory. A seek only raises the generation: slots
+ * of an older generation are dropped. */
 #include "input/feeder.h"
 
 #include "input/ahead.h"
@@ -27,48 +27,48 @@ enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_FAILED, SLOT_BORROWE
 
 struct slot {
     enum slot_state state;
-    float *field[SOURCE_MAX_FIELDS];  /* batch x elems[f]; [0] may be NULL where o.bytes */
-    uint8_t *pixels;                  /* o.bytes: field 0, batch x elems[0]; else NULL */
-    struct engine_window *windows;    /* o.bytes: each image's, batch */
-    uint64_t generation, pass, first; /* which batch this is; its first sample */
-    int64_t begun;                    /* when, on the trace's clock */
-    int next, running;                /* the job to be given out next; how many are being done */
-    int failed_job;                   /* the lowest that failed, -1 for none */
+    float *field[SOURCE_MAX_FIELDS];  /* batch x elems[f]; field[0] may be NULL if o.bytes */
+    uint8_t *pixels;                  /* if o.bytes: field 0, batch x elems[0]; else NULL */
+    struct engine_window *windows;    /* if o.bytes: window of each image, batch */
+    uint64_t generation, pass, first; /* identity of the batch; its first sample */
+    int64_t begun;                    /* time at which filling began, on the trace's clock */
+    int next, running;                /* next job to be started; number of jobs running */
+    int failed_job;                   /* lowest job that failed, -1 for none */
     char failure[2048];
 };
 
 struct feeder {
-    struct owner owner;    /* of its memory, unless noted */
-    struct source *source; /* owned; used by the threads alone */
+    struct owner owner;    /* owner of the memory below, unless noted */
+    struct source *source; /* owned; only the threads use it */
     bool has_transform;
     struct transform transform;
     struct bad_records bad;
     struct ahead ahead;
     struct feeder_options o;
-    size_t elems[SOURCE_MAX_FIELDS]; /* floats of one delivered sample */
-    size_t bytes[SOURCE_MAX_FIELDS]; /* one record as the source gives it */
-    int njobs;                       /* of one batch */
+    size_t elems[SOURCE_MAX_FIELDS]; /* floats of one delivered sample, by field */
+    size_t bytes[SOURCE_MAX_FIELDS]; /* bytes of one record as read, by field */
+    int njobs;                       /* jobs of one batch */
 
-    /* the one thread's of a source of blocks */
-    struct pick *pick;                /* batch; each with its place in staging */
-    char *staging[SOURCE_MAX_FIELDS]; /* batch records as the source gives them */
+    /* used by the single thread of a block source */
+    struct pick *pick;                /* batch picks, each with its place in staging */
+    char *staging[SOURCE_MAX_FIELDS]; /* batch records as the source gives them, by field */
 
     struct workers *workers; /* owned */
-    struct record *record;   /* per thread */
+    struct record *record;   /* one record per thread */
 
-    /* shared, under the workers' mutex */
-    struct slot *slot;     /* o.depth */
-    struct slot *filling;  /* has jobs to give out; NULL for none */
-    struct slot *borrowed; /* NULL for none */
+    /* shared by the threads, guarded by the workers' mutex */
+    struct slot *slot;     /* o.depth slots */
+    struct slot *filling;  /* slot with jobs not yet started; NULL for none */
+    struct slot *borrowed; /* slot of the consumer; NULL for none */
     uint64_t generation;
     uint64_t first_sample;
-    uint64_t begin_pass, next_pass; /* to be begun; to be delivered */
+    uint64_t begin_pass, next_pass; /* pass to be filled next; pass to be delivered next */
     bool failed;
-    _Atomic uint64_t records; /* so many were read */
-    _Atomic uint64_t turned;  /* of these by their EXIF data */
+    _Atomic uint64_t records; /* records read so far */
+    _Atomic uint64_t turned;  /* records turned upright by their EXIF data */
 
-    /* the consumer's own */
-    bool counting; /* a batch was delivered since creation or the last jump */
+    /* used by the consumer alone */
+    bool counting; /* true once a batch was delivered since creation or the last seek */
     uint64_t waits;
     double wait_seconds;
 };
@@ -95,7 +95,7 @@ static bool outdated(struct feeder *f, uint64_t generation)
     return answer;
 }
 
-/* Reads the picked records into staging, neighbours in one go. */
+/* Reads the picked records into staging; runs of neighbours take one read. */
 static int picks_read(struct feeder *f, uint64_t generation)
 {
     int place = 0;
@@ -124,7 +124,7 @@ static int picks_read(struct feeder *f, uint64_t generation)
     return 0;
 }
 
-/* Field 0 of one sample, through the transform if there is one. */
+/* Delivers field 0 of one sample, through the transform if there is one. */
 static int image_deliver(const struct feeder *f, const struct slot *slot, int sample,
                          struct record *record)
 {
@@ -145,7 +145,7 @@ static int image_deliver(const struct feeder *f, const struct slot *slot, int sa
     return 0;
 }
 
-/* One sample from staging to its place in the batch. */
+/* Delivers one sample from staging to its place in the batch. */
 static int sample_deliver(const struct feeder *f, const struct pick *pick, const struct slot *slot,
                           struct record *record)
 {
@@ -171,7 +171,7 @@ static int batch_fill(struct feeder *f, const struct slot *slot, struct record *
     return 0;
 }
 
-/* One sample of a source of single records, from file to batch. */
+/* Reads one sample of a source of single records into the batch. */
 static int sample_fill(struct feeder *f, const struct slot *slot, int sample, struct record *record)
 {
     if (bad_records_read(&f->bad, f->source, f->has_transform ? &f->transform : NULL,
@@ -189,7 +189,7 @@ static int sample_fill(struct feeder *f, const struct slot *slot, int sample, st
     return 0;
 }
 
-/* With the mutex held: a slot that has jobs to give out, NULL for none. */
+/* Returns a slot with jobs not yet started, NULL for none. The caller holds the mutex. */
 static struct slot *slot_with_jobs(struct feeder *f)
 {
     uint64_t row = (uint64_t)f->o.row, pass = f->begin_pass;
@@ -215,7 +215,7 @@ static struct slot *slot_with_jobs(struct feeder *f)
     return NULL;
 }
 
-/* With the mutex held: no more jobs of this slot are given out. */
+/* Starts no more jobs of this slot. The caller holds the mutex. */
 static void slot_exhaust(struct feeder *f, struct slot *slot)
 {
     slot->next = f->njobs;
@@ -223,7 +223,7 @@ static void slot_exhaust(struct feeder *f, struct slot *slot)
         f->filling = NULL;
 }
 
-/* With the mutex held: the slot's state once its last job is done. */
+/* Sets the slot's state if its last job has ended. The caller holds the mutex. */
 static void slot_settle(struct feeder *f, struct slot *slot)
 {
     if (slot->state != SLOT_FILLING || slot->running > 0 || slot->next < f->njobs)
@@ -236,15 +236,15 @@ static void slot_settle(struct feeder *f, struct slot *slot)
     pthread_cond_broadcast(slot->state == SLOT_FREE ? &f->workers->wanted : &f->workers->told);
 }
 
-/* With the mutex held: a job of `slot` failed with this thread's message. Jobs are given out in
- * order, so the lowest one that fails is found whatever the threads' speed. */
+/* Records that a job of `slot` failed with this thread's message. The caller holds the mutex. Jobs
+ * start in order, so the lowest job that fails is found whatever the threads' speed. */
 static void job_failed(struct feeder *f, struct slot *slot, int job)
 {
     if (slot->generation != f->generation)
         return;
     f->failed = true;
     slot_exhaust(f, slot);
-    if (f->filling) /* begun after this one: would never be delivered */
+    if (f->filling) /* this slot is later than the failed one and would never be delivered */
         slot_exhaust(f, f->filling);
     if (slot->failed_job < 0 || job < slot->failed_job) {
         slot->failed_job = job;
@@ -253,7 +253,7 @@ static void job_failed(struct feeder *f, struct slot *slot, int job)
     }
 }
 
-/* Entered and left with the mutex held; does one job without it. */
+/* Does one job. The caller holds the mutex, which is released meanwhile. */
 static void job_do(struct feeder *f, struct slot *slot, struct record *record)
 {
     uint64_t start = f->first_sample;
@@ -313,7 +313,7 @@ static int field_create(struct feeder *f, int i, struct slot *slot)
 {
     const struct device *device = f->o.device;
     bool bytes = i == 0 && f->o.bytes;
-    /* Among records read one by one floats may be, too; where none are, their memory is not
+    /* Records read singly may hold floats as well as bytes. Unused memory for floats is never
      * touched. */
     bool floats =
         !bytes || (f->source->i->read_record && device && device->i->copies == &device_host_copies);
@@ -357,7 +357,7 @@ static int buffers_create(struct feeder *f)
     return 0;
 }
 
-/* More threads than cores help where the files come over a network, so there may always be two. */
+/* Returns the most threads, by default at least two: files over a network gain even on one core. */
 static int threads_limit(const struct feeder *f)
 {
     int most = f->o.max_threads;
@@ -419,7 +419,7 @@ int feeder_create(struct source *source, const struct transform *transform,
     return 0;
 }
 
-/* With the mutex held: the borrowed slot goes back to the threads. */
+/* Gives the borrowed slot back to the threads. The caller holds the mutex. */
 static void borrowed_return(struct feeder *f)
 {
     if (!f->borrowed)
@@ -429,7 +429,7 @@ static void borrowed_return(struct feeder *f)
     pthread_cond_broadcast(&f->workers->wanted);
 }
 
-/* With the mutex held: the slot to be delivered next, NULL while it is not complete. */
+/* Returns the slot of the next batch, NULL if it is not complete. The caller holds the mutex. */
 static struct slot *slot_due(struct feeder *f)
 {
     for (int i = 0; i < f->o.depth; i++)
@@ -439,8 +439,8 @@ static struct slot *slot_due(struct feeder *f)
     return NULL;
 }
 
-/* With the mutex held: sleeps until the next batch or a failure is there, and counts how long.
- * Whether it had to be counted goes into *waited. */
+/* Waits for the next batch or a failure. Counts the wait and sets *waited, except before the first
+ * batch of a start. The caller holds the mutex. */
 static struct slot *slot_wait(struct feeder *f, bool *waited)
 {
     struct slot *slot = slot_due(f);
@@ -481,8 +481,8 @@ int feeder_next(struct feeder *f, const float *const **fields)
     pthread_mutex_unlock(&f->workers->mutex);
     if (!status && f->source->i->check)
         status = f->source->i->check(f->source);
-    if (waited && status == 0)         /* those that are there were not enough */
-        (void)workers_add(f->workers); /* if no more can be had, they go on */
+    if (waited && status == 0)         /* the present threads are too slow */
+        (void)workers_add(f->workers); /* on failure, the present threads go on alone */
     return status;
 }
 

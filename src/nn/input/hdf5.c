@@ -1,7 +1,7 @@
-/* HDF5 sources: the image file of a Data layer and the list of files of an HDF5Data layer.
+/* HDF5 sources: the image file of a Data layer, and the list of files of an HDF5Data layer.
  *
- * Both are the same thing inside: a list of files with the same data sets, of which one at a time
- * is open, read by hyperslab. An image file is a list of one. */
+ * Both are a list of files with the same data sets, read by hyperslab, one file open at a time. An
+ * image file is a list of one. */
 #include "input/source_internal.h"
 
 #include "util/alloc.h"
@@ -21,16 +21,16 @@
 
 struct part {
     char *path;            /* owned */
-    uint64_t first, count; /* its records within the source */
+    uint64_t first, count; /* its range of records in the source */
 };
 
 struct hdf5_source {
-    struct source source; /* first: struct source * is cast to this */
-    bool images;          /* fields follow the image rules, not HDF5Data's */
+    struct source source; /* must be first: struct source * is cast to struct hdf5_source * */
+    bool images;          /* Data layer's rules for fields, not HDF5Data's */
     int nparts;
     struct part *part;
-    int open;       /* which part is open, -1 for none */
-    bool scattered; /* it is open for reading in a random order */
+    int open;       /* index of the open part, -1 for none */
+    bool scattered; /* the part is open for reading in a random order */
     hid_t file;
     struct h5_dataset dataset[SOURCE_MAX_FIELDS];
 };
@@ -50,7 +50,7 @@ static void part_close(struct hdf5_source *self)
     self->open = -1;
 }
 
-/* What one data set contributes to a record: its type and shape. */
+/* Sets type and shape of field f from its data set. */
 static int field_describe(const struct hdf5_source *self, int f, struct source_field *out)
 {
     const struct h5_dataset *d = &self->dataset[f];
@@ -97,7 +97,7 @@ static int field_same(const struct hdf5_source *self, int f, const struct source
                      shape_text(&field->shape).text, self->part[0].path);
 }
 
-/* Opens part p and checks it: the first one sets shapes, the others must agree. */
+/* Opens part p. The first part sets the shapes; other parts must agree with it. */
 static int part_open(struct hdf5_source *self, int p)
 {
     struct source *source = &self->source;
@@ -145,7 +145,7 @@ fail:
     return -1;
 }
 
-/* The part that holds record r. */
+/* Returns the part that holds record r. */
 static int part_find(const struct hdf5_source *self, uint64_t r)
 {
     int low = 0, high = self->nparts - 1;
@@ -262,7 +262,7 @@ static int part_add(struct hdf5_source *self, char *path)
     return 0;
 }
 
-/* Opens every part once: shapes, counts and where each begins are known from then on. */
+/* Opens every part once, for its shapes, its count, and the number of its first record. */
 static int parts_scan(struct hdf5_source *self)
 {
     uint64_t total = 0;
@@ -301,7 +301,7 @@ int source_open_hdf5_images(const char *path, bool with_labels, struct source **
     return 0;
 }
 
-/* The list file's text, to be freed in either case. */
+/* Loads the list file; the caller frees the text, also on failure. */
 static int list_load(const char *list, struct strbuf *out)
 {
     if (file_load(out, list, SIZE_MAX))

@@ -1,4 +1,4 @@
-/* Photographs as a net's input. */
+/* Reads photographs as a net's input: decode, resize, transform. */
 #include "input/image_input.h"
 
 #include <stdio.h>
@@ -10,9 +10,9 @@
 #include "util/alloc.h"
 #include "util/file.h"
 
-#define MAX_FILE ((size_t)256 << 20) /* bytes of an image file */
+#define MAX_FILE ((size_t)256 << 20) /* bytes */
 
-/* Means over the planes of an image's channels. */
+/* Sets the means of the transform's channels to the means of the image's planes. */
 static int set_channels(const char *path, const struct stored_blob *mean, const float *values,
                         struct transform *t)
 {
@@ -41,7 +41,7 @@ int image_input_set_mean(const char *text, struct transform *t)
     float *values;
     int status, count = sscanf(text, "%f,%f,%f%c", &given[0], &given[1], &given[2], &end);
 
-    transform_free(t); /* the mean of the net's own data layer */
+    transform_free(t); /* frees the mean of the net's own data layer */
     if (ALLOC(t->channel_mean, t->in.dim[0], "a mean"))
         return -1;
     if (access(text, F_OK) != 0) {
@@ -60,7 +60,7 @@ int image_input_set_mean(const char *text, struct transform *t)
     return status;
 }
 
-/* Height and width to resize to, so that the input's window fits in. */
+/* Computes the height and width to resize to, at least as large as the net's input. */
 static void target_size(const struct image *image, const struct image_input *o, int *height,
                         int *width)
 {
@@ -78,7 +78,7 @@ static void target_size(const struct image *image, const struct image_input *o, 
     *width = *width < least_width ? least_width : *width;
 }
 
-/* Blue and red change their places. */
+/* Swaps blue and red. */
 static void turn_channels(struct record *record)
 {
     size_t plane = (size_t)record->shape.dim[1] * (size_t)record->shape.dim[2];

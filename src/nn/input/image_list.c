@@ -1,4 +1,4 @@
-/* ImageData's source: image files that a list names, decoded and resized one by one. */
+/* ImageData's source: image files from a list, decoded and resized one by one. */
 #include "input/source_internal.h"
 
 #include "input/list.h"
@@ -79,7 +79,7 @@ static const struct source_i images_i = {
     .read_label = images_read_label,
 };
 
-/* Whether the first image is there behind a slash, which Caffe does not add; it is said then. */
+/* Returns true, with a message, if the first image exists with a slash after the root. */
 static bool lacks_slash(const char *root, const char *base_file, const char *first)
 {
     struct strbuf name = {.data = NULL};
@@ -97,7 +97,7 @@ static bool lacks_slash(const char *root, const char *base_file, const char *fir
     return path && there;
 }
 
-/* The root as given, or beside base_file where the first image is only there. */
+/* Returns the root as given, or beside base_file if only there the first image exists. */
 static char *root_find(const char *root, const char *base_file, const char *first)
 {
     struct strbuf name = {.data = NULL};
@@ -106,7 +106,7 @@ static char *root_find(const char *root, const char *base_file, const char *firs
 
     strbuf_printf(&name, "%s%s", root, first);
     path = strbuf_status(&name) ? NULL : path_find(name.data, base_file, &there);
-    /* the root is what stands before the first image's name */
+    /* strip the first image's name to get the root */
     if (path && (there || !lacks_slash(root, base_file, first)))
         found = path_beside(root, strcmp(path, name.data) ? base_file : NULL);
     free(path);
@@ -114,7 +114,7 @@ static char *root_find(const char *root, const char *base_file, const char *firs
     return found;
 }
 
-/* The folder of each label's images, where every label has one folder; else none. */
+/* Reads the names of classes from the folders of images: none if some label has two folders. */
 static int folders_read(const struct list *list, struct class_names *out)
 {
     enum { MOST_CLASSES = 1 << 20 };
@@ -122,7 +122,7 @@ static int folders_read(const struct list *list, struct class_names *out)
 
     for (uint64_t n = 0; n < list->count && fits; n++) {
         const char *path = list_path(list, n);
-        size_t length = (size_t)(path_base(path) - path); /* with its last slash */
+        size_t length = (size_t)(path_base(path) - path); /* including the last slash */
         int32_t label = list->label[n];
 
         fits = length > 0 && label >= 0 && label < MOST_CLASSES;

@@ -1,4 +1,4 @@
-/* Lists of image files: from a text file, whose lines are cut in place, or from folders. */
+/* Lists of image files, from a text file, whose lines are split in place, or from folders. */
 #include "input/list.h"
 
 #include "util/alloc.h"
@@ -32,7 +32,7 @@ static int add(struct list *list, uint64_t start, int32_t label)
 
 #define BLANKS " \t\v\f\r"
 
-/* The end of what ends in blanks before `end`. */
+/* Returns the end of the text before `end` without its trailing blanks. */
 static char *trim(char *begin, char *end)
 {
     while (end > begin && isspace((unsigned char)end[-1]))
@@ -40,7 +40,7 @@ static char *trim(char *begin, char *end)
     return end;
 }
 
-/* Where the word before `at` begins; NULL where it is the first behind `begin`. */
+/* Returns the beginning of the word before `at`; NULL if that is the first word after `begin`. */
 static char *word_before(char *begin, char *at)
 {
     at = trim(begin, at);
@@ -75,8 +75,8 @@ static bool is_image_name(const char *begin, const char *end)
     return false;
 }
 
-/* Words before `labels` that are no part of the name: behind its quotes, or numbers behind an
- * image's ending. */
+/* Counts surplus words before `labels`: words behind a quoted name, or numbers behind an image's
+ * extension. */
 static int words_too_many(char *begin, bool quoted, char *labels)
 {
     char *word;
@@ -134,8 +134,8 @@ static int values_read(struct list *list, const char *text)
     return 0;
 }
 
-/* One line without its end: PATH blank LABEL, or as many labels as list->nvalues says. PATH may be
- * in double quotes; it is NUL-terminated in place. */
+/* Parses a line without its newline: PATH blank LABEL, or list->nvalues labels. PATH may be in
+ * double quotes; line_parse ends PATH with a NUL in place. */
 static int line_parse(struct list *list, char *line)
 {
     char *end = line + strlen(line), *quote = line[0] == '"' ? strchr(line + 1, '"') : NULL;
@@ -199,13 +199,13 @@ fail:
     return file_kind_error(path, "a list of images");
 }
 
-/* Whether a file browser put it there: hidden, or one of the two that Windows leaves. */
+/* Returns true for a file browser's own files: hidden files and two names of Windows. */
 static bool is_passed_over(const char *name)
 {
     return name[0] == '.' || !strcasecmp(name, "Thumbs.db") || !strcasecmp(name, "desktop.ini");
 }
 
-/* What is in a folder and not passed over, folders or all others, sorted. */
+/* Lists a folder's folders, or its other files, sorted, without those to be passed over. */
 static int names_read(struct class_names *names, const char *folder, bool folders)
 {
     struct dirent **entries = NULL;
@@ -231,9 +231,9 @@ static int names_read(struct class_names *names, const char *folder, bool folder
     return status;
 }
 
-enum { DEEPEST = 32 }; /* a folder that holds a link to one above it ends there */
+enum { DEEPEST = 32 }; /* stops links to a folder above */
 
-/* The files of the folder root + name, then those of the folders in it, without the root. */
+/* Adds the files of the folder root + name, then its subfolders'; listed names omit the root. */
 static int files_read(struct list *list, const char *root, const char *name, int label, int depth)
 {
     char path[4096], inner[4096];
@@ -283,7 +283,7 @@ int list_add(struct list *list, const char *path)
     return list->count > count ? 0 : error_set("%s: no files in it; expected images", path);
 }
 
-/* Whether each folder is one of the classes that the file names. */
+/* Fails unless each folder is exactly one of the classes that the file names. */
 static int check_folders(const char *path, const struct class_names *folders,
                          const struct class_names *classes, const char *file)
 {

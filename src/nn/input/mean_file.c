@@ -1,4 +1,4 @@
-/* See mean_file.h. */
+/* Reads mean images from HDF5 and binaryproto. */
 #include "input/mean_file.h"
 
 #include <stdlib.h>
@@ -53,7 +53,7 @@ int mean_file_read(const char *path, struct stored_blob *blob, float **values)
         return stored_blob_load(path, blob, values)
                    ? error_context("neither an HDF5 file nor a binaryproto with a mean image")
                    : 0;
-    h5_lock(); /* h5_file_open says what else it may be */
+    h5_lock(); /* on failure, h5_file_open's message says what else the file may be */
     if (h5_file_open(path, &file) == 0) {
         status = read_hdf5(file, path, blob, values);
         H5Fclose(file);

@@ -1,7 +1,7 @@
-/* Shuffling by a Feistel network (Luby and Rackoff, "How to construct pseudorandom permutations",
- * SIAM J. Comput. 17, 1988) over the next even number of bits; places that fall outside 0 .. n-1
- * are sent through again until they fall inside (Black and Rogaway, "Ciphers with arbitrary finite
- * domains", CT-RSA 2002), which keeps it a permutation. */
+/* Shuffles with a Feistel network (Luby and Rackoff, "How to construct pseudorandom permutations",
+ * SIAM J. Comput. 17, 1988) over the next even number of bits. A place that falls outside 0 .. n-1
+ * is permuted again until it falls inside (Black and Rogaway, "Ciphers with arbitrary finite
+ * domains", CT-RSA 2002), so that the result remains a permutation. */
 #include "input/shuffle.h"
 
 #include <assert.h>
@@ -13,7 +13,7 @@ uint64_t order_shuffled(const struct rng *rng, uint64_t place, uint64_t n)
 {
     unsigned half = 1;
 
-    assert(place < n && n <= ORDER_MAX_RECORDS); /* else no place is ever inside */
+    assert(place < n && n <= ORDER_MAX_RECORDS); /* otherwise the loop below would not end */
     while (((uint64_t)1 << 2 * half) < n)
         half++;
     do {
@@ -45,7 +45,7 @@ static uint64_t record_in_windows(const struct order *order, uint64_t sample)
     uint64_t place = first % n + order_shuffled(&rng, sample - first, size);
 
     rng = rng_make(order->seed, RNG_WINDOWS, 0, sample / n);
-    do /* the last block may lack records: what falls there is sent on, as above */
+    do /* the last block may be short: a place behind its end is permuted again */
         place =
             order_shuffled(&rng, place / ORDER_BLOCK, nblocks) * ORDER_BLOCK + place % ORDER_BLOCK;
     while (place >= n);

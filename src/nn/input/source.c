@@ -1,4 +1,4 @@
-/* Sources: which kind a path is, and what the kinds share. */
+/* Opens a path by its kind of source, and holds what all kinds of sources share. */
 #include "input/source_internal.h"
 
 #include "util/alloc.h"
@@ -149,7 +149,7 @@ int source_read_record(struct source *source, uint64_t n, struct record *out)
     return source->i->read(source, n, 1, fields);
 }
 
-/* Records that come in blocks: every field of the record. */
+/* Hashes every field of record n of a block source. */
 static int mark_fields(struct source *source, uint64_t n, struct sha256 *hash)
 {
     void *fields[SOURCE_MAX_FIELDS] = {NULL};
@@ -180,7 +180,7 @@ static int mark_record(struct source *source, uint64_t n, unsigned char digest[3
     sha256_init(&hash);
     if (source->i->read_record) {
         status = source->i->read_record(source, n, &record);
-        if (!status || record.damaged) { /* as it is stored; reading it later says what is wrong */
+        if (!status || record.damaged) { /* hashed as stored; later reading reports damage */
             status = 0;
             sha256_update(&hash, record.file.bytes, record.file.length);
             sha256_update(&hash, record_labels(&record), source_field_bytes(&source->field[1]));
@@ -222,7 +222,7 @@ static void note_labels(struct source_survey *out, const float *labels, uint64_t
     }
 }
 
-/* Labels lie beside each other: all of them, a stretch at a time. */
+/* Reads all labels of a block source, where labels are contiguous, STRETCH at a time. */
 static int look_through_blocks(struct source *source, struct source_survey *out)
 {
     enum { STRETCH = 4096 };
@@ -252,7 +252,7 @@ static int read_label(struct source *source, uint64_t number, float *out)
 bool source_is_sorted(struct source *source, int *nrecords, int *nlabels)
 {
     int n = source->nrecords < 2 * RUN ? (int)source->nrecords / 2 : RUN, pairs = 0, differ = 0;
-    float label[2 * RUN]; /* of the first ones, then of others */
+    float label[2 * RUN]; /* labels of the first n records and of n spread ones */
 
     if (n < RUN / 2 || !is_labelled(source))
         return false;
@@ -268,7 +268,7 @@ bool source_is_sorted(struct source *source, int *nrecords, int *nlabels)
         for (int j = 0; j < i; j++, pairs++)
             differ += label[n + i] != label[n + j];
     }
-    /* In a random order neighbours differ as often as any two records. */
+    /* In a random order, neighbours differ as often as any two records. */
     return 5 * differ >= 2 * pairs && 5.0 * (*nlabels - 1) * pairs < (double)differ * (n - 1);
 }
 
@@ -281,7 +281,7 @@ static int look_at(struct source *source, uint64_t n, struct record *record,
     return 0;
 }
 
-/* The first one; of the others every 4,096th, then those halfway between, and so on; the last. */
+/* Surveys records 0, every 4,096th, those halfway, and so on until time is up; then the last. */
 static int look_through_records(struct source *source, double seconds, struct source_survey *out)
 {
     enum { WIDEST = 4096 };
@@ -302,7 +302,7 @@ static int look_through_records(struct source *source, double seconds, struct so
 
 int source_look(struct source *source, double seconds, struct source_survey *out)
 {
-    struct sha256 hash; /* of records that are read to see whether they can be */
+    struct sha256 hash; /* hash of records that are only read to test that they can be read */
 
     *out = (struct source_survey){.path = source->path,
                                   .nrecords = source->nrecords,

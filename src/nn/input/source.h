@@ -1,7 +1,7 @@
 /* The source: where samples come from. A data layer owns one source and a feeder around it.
  *
- * A source is random access by record number; order, sharding over ranks, wrap-around and shuffling
- * are the feeder's, so that they are the same for every kind of source. */
+ * A source gives records by number, in any order. The feeder decides on order, sharding over ranks,
+ * wrap-around and shuffling, the same for every kind of source. */
 #ifndef POSEIDON_INPUT_SOURCE_H
 #define POSEIDON_INPUT_SOURCE_H
 
@@ -14,19 +14,19 @@ struct source;
 
 enum source_type { SOURCE_U8, SOURCE_F32 };
 
-/* An image that was read by itself. All zero is empty; its memory is used again and again. */
+/* One record, such as an image, and the memory for reading, which is reused. All zero is empty. */
 struct record {
     struct shape shape; /* C,H,W */
     enum source_type type;
-    const void *data;           /* C x H x W; into the members below, until the next reading */
-    const struct image *image;  /* NULL, or data are its bytes, H x W x C, of its size: it is still
-                                   to be resized to the record's; record_to_planes does both */
-    float label;                /* the first one */
-    const float *labels;        /* the source's, where it has several; NULL: one */
-    struct strbuf file, planes; /* as stored; C x H x W */
-    struct image decoded, resized; /* nothing is resized but `decoded` and planes */
-    struct strbuf cut;             /* transform_apply's */
-    bool damaged; /* reading failed for what the record holds, not for where it lies */
+    const void *data; /* C x H x W; points into the members below, valid until the next reading */
+    const struct image *image; /* image whose pixels `data` points to, H x W x C, not yet resized to
+                                  `shape`; NULL once record_to_planes ran */
+    float label;               /* the first label */
+    const float *labels;       /* the source's labels, if a record has several; NULL: one label */
+    struct strbuf file, planes;    /* the record as stored; its planes, C x H x W */
+    struct image decoded, resized; /* the decoded image; scratch memory for resizing */
+    struct strbuf cut;             /* memory for transform_apply */
+    bool damaged; /* true if reading failed by the record's content, not by its disk */
 };
 
 static inline const float *record_labels(const struct record *record)
@@ -36,38 +36,38 @@ static inline const float *record_labels(const struct record *record)
 
 void record_free(struct record *record);
 
-/* The record is that image, yet to be resized: 0: of its own size. */
+/* Sets the record to `image`, to be resized later to height x width; 0: the image's own size. */
 int record_set_image(struct record *record, const struct image *image, int height, int width);
 
-/* Sees to it that data are C x H x W, whatever they were. */
+/* Makes `data` C x H x W planes: resizes and converts the record's image, if there is one. */
 int record_to_planes(struct record *record);
 
-/* Sources give their records in blocks (`read`) or one by one (`read_record`); the other slot is
- * NULL. */
+/* A kind of source. It gives records in blocks (`read`) or singly (`read_record`); the other slot
+ * is NULL. */
 struct source_i {
-    const char *name; /* "hdf5" */
+    const char *name; /* such as "hdf5" */
     void (*close)(struct source *source);
     /* Reads `count` records starting at `first` (both inside the source). out[f] receives count
      * records of field f in its type, NULL to skip the field. Called from one thread at a time. */
     int (*read)(struct source *source, uint64_t first, uint64_t count, void *const *out);
-    /* Reads and decodes one image with its label. Images may differ in size from field 0's shape
-     * and from each other, and in type. Called from several threads at once, each with a record of
-     * its own: what takes time is done in parallel. */
+    /* Reads and decodes one image with its label. Images may differ from field 0 and from each
+     * other in size and type. Called from several threads at once, each with its own record, so
+     * that decoding runs in parallel. */
     int (*read_record)(struct source *source, uint64_t number, struct record *out);
-    /* Beside read_record: the label alone, without decoding; NULL: that is not possible. */
+    /* Reads a record's label without decoding its image. NULL: not possible, or block source. */
     int (*read_label)(struct source *source, uint64_t number, float *label);
-    /* Fails if records that were read until now may have been others than the file had when it was
-     * opened, because another program writes to it: asked once a batch. NULL: nobody can. */
+    /* Fails if another program is writing to the file, so that records read until now may differ
+     * from those at opening. Called once a batch. NULL: this kind cannot tell. */
     int (*check)(struct source *source);
-    /* `count` records from `first` on will be read soon: the system may fetch them by then. Any
-     * thread at any time; what goes wrong is for the reading to say. NULL: nothing comes of it. */
+    /* Lets the system fetch `count` records from `first` on, which will be read soon. Any thread at
+     * any time. Reports no errors: reading will. NULL: this kind cannot read ahead. */
     void (*expect)(struct source *source, uint64_t first, uint64_t count);
 };
 
-/* One thing a record holds: an image, a label, one of HDF5Data's named data sets. */
+/* One part of a record: an image, a label, or one of HDF5Data's named data sets. */
 struct source_field {
     char *name;         /* owned */
-    struct shape shape; /* of one record, without the record axis; naxes 0 for a label */
+    struct shape shape; /* shape of one record, without the record axis; naxes 0 for a label */
     enum source_type type;
 };
 
@@ -75,90 +75,87 @@ struct source_field {
 
 struct source {
     const struct source_i *i;
-    char *path;                 /* owned; as opened, for messages */
-    struct watch watch;         /* the files that were opened; the feeder looks at them */
+    char *path;                 /* owned; path as opened, for messages */
+    struct watch watch;         /* files that were opened; the feeder checks whether they change */
     uint64_t nrecords;          /* > 0 */
-    const char *remark;         /* image_label_remark of the first record; NULL: none */
-    struct class_names folders; /* of a list's images; owned */
-    bool scattered;             /* records are read in a random order, as the feeder says */
+    const char *remark;         /* image_label_remark of the first record; NULL for none */
+    struct class_names folders; /* class names from the folders of an image list; owned */
+    bool scattered;             /* set by the feeder: records are read in a random order */
     int nfields;
     struct source_field field[SOURCE_MAX_FIELDS];
 };
 
-/* Image source of a Data layer, the kind recognised by content:
+/* Opens the images of a Data layer. The content of `path` decides its kind:
  *
- * - an HDF5 file with `data` (N,C,H,W), uint8 or float, and, where with_labels, `label` (N), any
- *   integer or float type. Read in blocks by hyperslab, never whole;
- * - a data base of Caffe's Datum messages, LMDB or LevelDB, in the order of its keys. Encoded
- * images are decoded, to `color`; raw ones are as they are.
+ * - an HDF5 file with `data` (N,C,H,W), uint8 or float, and, if with_labels, `label` (N), any
+ *   integer or float type. Blocks are read by hyperslab, never the whole file;
+ * - an LMDB or LevelDB of Caffe's Datum messages, in the order of keys. Encoded images are decoded
+ *   to `color`; raw images keep their channels.
  *
- * Fields: 0 data, of the first record's shape, 1 label (SOURCE_F32). Errors: missing, truncated,
- * not of a known kind, wrong rank or type, the two N differ, no records, first record damaged. */
+ * Field 0 is data, with the first record's shape; field 1 is label (SOURCE_F32). Errors: missing,
+ * truncated, unknown kind, wrong rank or type, unequal N, no records, first record damaged. */
 int source_open_images(const char *path, bool with_labels, enum image_color color,
                        struct source **out);
 
 struct image_list_options {
-    const char *root;       /* put in front of every path as it is; "" for none */
-    int height, width;      /* resized to; 0: as they are */
+    const char *root;       /* text put before every path, with no slash added; "" for none */
+    int height, width;      /* size to which images are resized; 0: their own size */
     enum image_color color; /* ImageData's is_color: IMAGE_COLOR or IMAGE_GRAY */
-    int nlabels;            /* of an image, reals; 0: one, an integer */
-    const char
-        *base_file; /* where the root does not exist, it is tried beside this file; or NULL */
+    int nlabels;            /* number of labels (reals) of an image; 0: one integer label */
+    const char *base_file;  /* file beside which the root is tried if not found as given; or NULL */
 };
 
-/* ImageData as Caffe means it: `list` has a line "PATH LABEL" for every image, as
- * list_read_file reads it. Fields as above, but for nlabels; records one by one. Errors: list
- * missing or empty, a line without a label (with its number), first image missing or damaged. */
+/* Opens ImageData's `list`: a line "PATH LABEL" for every image (list_read_file). Fields are those
+ * of source_open_images, with nlabels labels; records are read singly. Errors: list missing or
+ * empty, a line without a label (with its number), first image missing or damaged. */
 int source_open_image_list(const char *list, const struct image_list_options *o,
                            struct source **out);
 
-/* n values of that type, as floats. */
+/* Converts n values of `type` to floats. */
 void source_floats(const void *data, enum source_type type, size_t n, float *out);
 
-/* Record number n as C x H x W, whatever the kind: of block sources it reads field 0 and, where
- * there, 1. */
+/* Reads record n of any kind of source as C x H x W. From block sources, reads field 0 and, if the
+ * source has it, field 1. */
 int source_read_record(struct source *source, uint64_t n, struct record *out);
 
-/* HDF5Data as Caffe means it: `list` is a text file of white-space separated HDF5 names (an .h5
- * given here by mistake is recognised and said). Field f is the data set names[f], read as float;
- * all have the same first axis. Names in the list are tried as given, then beside the list file. */
+/* Opens HDF5Data's list: `list` is a text file of HDF5 file names, separated by white space (the
+ * message for an .h5 given by mistake says so). Field f is the data set names[f], read as float;
+ * all data sets have the same first axis. File names are tried as given, then beside the list. */
 int source_open_hdf5_list(const char *list, int nnames, const char *const *names,
                           struct source **out);
 
-/* What tells a source's contents from another's at little cost: the number of its records, and
- * SHA-256 of the first and the last of them, in the form in which they are stored where images are
- * read one by one. */
+/* A cheap fingerprint of a source: the number of records, and SHA-256 of the first and the last
+ * record. Sources of single records hash the bytes as stored. */
 struct source_mark {
     uint64_t nrecords;
     unsigned char first[32], last[32];
 };
 
-/* Before a feeder has the source. */
+/* Reads the fingerprint. Call before a feeder owns the source. */
 int source_read_mark(struct source *source, struct source_mark *out);
 
-/* What a source holds, for a person to look at. Labels are one number each; where records have none
- * (or more), `labelled` is false. */
+/* Summary of a source for the user. `labelled` is false where a record has no label or several. */
 struct source_survey {
     const char *path; /* borrowed from the source */
     uint64_t nrecords;
-    struct shape shape; /* of the first record, C,H,W */
+    struct shape shape; /* shape of the first record, C,H,W */
     enum source_type type;
     bool labelled;
-    uint64_t nread;    /* records whose labels were read, spread over all */
-    float first, last; /* labels of the first and of the last record */
-    float least, most; /* labels that were read */
-    bool fraction;     /* some of them is no whole number */
+    uint64_t nread;    /* number of labels that were read, spread over all records */
+    float first, last; /* labels of the first and the last record */
+    float least, most; /* least and greatest label that was read */
+    bool fraction;     /* true if some label is not a whole number */
 };
 
-/* Reads the first record, one in the middle and the last, and labels: for about `seconds` at most
- * where records have to be read for them, else all of them. Before a feeder has the source. */
+/* Reads the first, a middle and the last record, and all labels. Where labels can only be read with
+ * their images, stops reading more after about `seconds`. Call before a feeder owns the source. */
 int source_look(struct source *source, double seconds, struct source_survey *out);
 
-/* Whether records of one label follow each other, as images of a folder for every class do that
- * were not shuffled: from the labels of up to 64 records at the beginning and as many all over the
- * source. *nlabels: how many times a label begins in the *nrecords first records. False of few
- * records, where nearly all have one label, and where labels cannot be read. Before a feeder has
- * the source. */
+/* Returns true if the records seem to be sorted by label, like images converted folder by folder
+ * without shuffling. Compares the labels of up to 64 records at the beginning with as many spread
+ * over the source. *nlabels: how often the label changes in the first *nrecords records, plus 1.
+ * Returns false if there are few records, if nearly all labels are equal, or if labels cannot be
+ * read. Call before a feeder owns the source. */
 bool source_is_sorted(struct source *source, int *nrecords, int *nlabels);
 
 static inline void source_close(struct source *source)

@@ -1,7 +1,7 @@
 /* transform_param: y = (x - mean) * scale on a crop, maybe mirrored.
  *
- * The mean image has the size of the record and is cut at the same window as the record; the window
- * and the mirror of a sample are a function of its global index alone. */
+ * The mean image has the record's size and is cut at the same window as the record. Window and
+ * mirror of a sample depend on its global index alone. */
 #include "input/transform.h"
 
 #include "engine/image_plane.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Which draw of a sample is for what. */
+/* Index of each random draw of a sample. */
 enum { DRAW_MIRROR, DRAW_ROW, DRAW_COLUMN };
 
 static const char *size_text(const struct shape *shape, char *buffer, size_t size)
@@ -27,7 +27,7 @@ static const char *size_text(const struct shape *shape, char *buffer, size_t siz
     return buffer;
 }
 
-/* The mean's shape without its leading axes of size 1, against the record's. */
+/* Fails unless the mean's shape, without a leading axis of size 1, is the record's shape. */
 static int mean_check(const char *path, const struct stored_blob *mean, const struct shape *record)
 {
     char expected[128], found[512] = "";
@@ -163,7 +163,7 @@ static struct engine_window window_of(const struct transform *t, const struct sh
     int64_t rows = shape->dim[1] - t->out.dim[1], columns = shape->dim[2] - t->out.dim[2];
     struct engine_window window = {.top = (int32_t)(rows / 2), .left = (int32_t)(columns / 2)};
 
-    assert(rows >= 0 && columns >= 0); /* transform_accepts said so */
+    assert(rows >= 0 && columns >= 0); /* transform_accepts has checked this */
     window.mirror = t->mirror && rng_below(rng, DRAW_MIRROR, 2);
     if (t->crop && t->random_crop) {
         window.top = (int32_t)rng_below(rng, DRAW_ROW, (uint32_t)(rows + 1));
@@ -172,8 +172,8 @@ static struct engine_window window_of(const struct transform *t, const struct sh
     return window;
 }
 
-/* A box of the record, bytes of the record's size, becomes planes of to's size: resized where the
- * size differs, and where the record's image still is to be. */
+/* Cuts a box of the record into planes of the size `t->out`. Resizes the box where its size
+ * differs, and the record's image where it is not yet resized. */
 static int box_cut(const struct transform *t, struct record *record, const struct image_box *box,
                    uint8_t *out)
 {
@@ -209,7 +209,7 @@ int transform_cut(const struct transform *t, struct record *record, uint64_t see
     *window = window_of(t, &record->shape, &rng);
     box = (struct image_box){window->top, window->left, (int)t->out.dim[1], (int)t->out.dim[2]};
     if (t->augment.attempts > 0) {
-        if (record_to_planes(record)) /* what is resized twice is resized as a whole first */
+        if (record_to_planes(record)) /* resize as a whole before the second resizing */
             return -1;
         box = augment_window(&t->augment, &record->shape, &rng);
         window->top = window->left = 0;
@@ -232,7 +232,7 @@ struct engine_images_args transform_args(const struct transform *t)
                                        .scale = t->scale};
 }
 
-/* Floats are used where they lie, bytes are cut out first, as for engines. */
+/* Floats are transformed where they are; bytes are cut out first, by transform_cut. */
 int transform_apply(const struct transform *t, struct record *record, uint64_t seed,
                     int layer_index, uint64_t sample, float *out)
 {

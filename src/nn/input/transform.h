@@ -1,5 +1,5 @@
-/* What happens to a record on its way into a batch: crop, colours, mirror, mean, scale. The draws
- * are a function of the global sample index, so that they are the same at any number of ranks. Not
+/* How a record becomes part of a batch: crop, colours, mirror, mean, scale. Random draws depend on
+ * the global sample index alone, so that they are the same at any number of ranks. Not
  * collective. */
 #ifndef POSEIDON_INPUT_TRANSFORM_H
 #define POSEIDON_INPUT_TRANSFORM_H
@@ -12,41 +12,41 @@
 struct transform {
     float scale;
     bool mirror;
-    int crop;               /* 0: none; square */
-    bool random_crop;       /* TRAIN; else centre */
-    struct shape in, out;   /* C,H,W before and after */
+    int crop;               /* side of the square crop; 0: none */
+    bool random_crop;       /* random place in TRAIN; else the centre */
+    struct shape in, out;   /* C,H,W before and after the transform */
     float *mean;            /* full size in.C*H*W, or NULL */
     float *channel_mean;    /* in.C values, or NULL; never both */
-    struct augment augment; /* TRAIN; of records of bytes alone */
+    struct augment augment; /* TRAIN only; works on records of bytes alone */
 };
 
-/* Resolves the message against the record's shape. Mean files: HDF5 (dataset `mean` or `data`,
- * C,H,W or 1,C,H,W) or Caffe's binaryproto, found as named or else beside base_file (NULL: as
- * named). param NULL: no change but to float. Size mismatches name both sizes and suggest
- * mean_value. On failure *out owns nothing. */
+/* Resolves transform_param against the record's shape. The mean file is HDF5 (data set `mean` or
+ * `data`, C,H,W or 1,C,H,W) or Caffe's binaryproto; its path is tried as given, then beside
+ * base_file (unless NULL). param NULL: converts to float alone. Messages about a wrong size name
+ * both sizes and suggest mean_value. On failure *out owns nothing. */
 int transform_create(const Caffe__TransformationParameter *param, const struct shape *record,
                      bool train, const char *base_file, struct transform *out);
 void transform_free(struct transform *transform);
 
-/* Fails unless a record of that shape can be transformed: the shape that `in` says, or another
- * height and width where a crop makes all alike and no mean image is in the way. */
+/* Fails unless a record of that shape can be transformed. Accepts the shape `in`; with a crop and
+ * no mean image also any other height and width that is not smaller than the crop. */
 int transform_accepts(const struct transform *transform, const struct shape *shape);
 
-/* Fails unless records of that type can be transformed: random windows and colours are of bytes. */
+/* Fails unless records of that type can be transformed: random windows and colours need bytes. */
 int transform_takes(const struct transform *transform, enum source_type type);
 
-/* One sample: record->data, of an accepted shape. Crop offsets, mirror and colours are drawn by the
- * global sample index; the record's memory is used for what lies between. Errors: memory,
- * transform_takes. */
+/* Transforms one sample, record->data, whose shape was accepted. The global sample index draws crop
+ * offsets, mirror and colours. Intermediate images use the record's memory. Errors: memory, and
+ * those of transform_takes. */
 int transform_apply(const struct transform *transform, struct record *record, uint64_t seed,
                     int layer_index, uint64_t sample, float *out);
 
-/* The same of a record of bytes as far as they stay bytes, for an engine that does the rest. out:
- * out.C x out.H x out.W; *window: whether it is to be turned, and where its mean is. */
+/* Does a transform's work on bytes (crop, colours); the engine does mirror, mean and scale. out:
+ * out.C x out.H x out.W bytes; *window: mirrored or not, and where the mean is cut. */
 int transform_cut(const struct transform *transform, struct record *record, uint64_t seed,
                   int layer_index, uint64_t sample, struct engine_window *window, uint8_t *out);
 
-/* What such an engine does: values of what was cut out. The means are the transform's. */
+/* Returns the engine's arguments for mirror, mean and scale; borrows the transform's means. */
 struct engine_images_args transform_args(const struct transform *transform);
 
 #endif

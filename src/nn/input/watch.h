@@ -1,4 +1,4 @@
-/* Files that are read for hours: whether they are still what they were when they were opened. */
+/* Watches files that are read for hours: reports those that change after they were opened. */
 #ifndef POSEIDON_INPUT_WATCH_H
 #define POSEIDON_INPUT_WATCH_H
 
@@ -12,21 +12,21 @@ struct watch_file {
     ino_t inode;
     off_t bytes;
     struct timespec written;
-    _Atomic bool told; /* any thread */
+    _Atomic bool told; /* true once the user was told; set by any thread */
 };
 
-/* All zero watches nothing. */
+/* The watched files. All zero watches nothing. */
 struct watch {
     struct watch_file *file; /* owned */
     int nfiles;
-    _Atomic unsigned next; /* to be looked at; any thread */
+    _Atomic unsigned next; /* counts looks, by any thread; selects the file of the next look */
 };
 
-/* Remembers the file as it is now. One that is not there is not watched. */
+/* Remembers the present state of a file. A file that does not exist is not watched. */
 int watch_add(struct watch *watch, const char *path);
 
-/* Looks at one of the files, in turn. Fails where it is shorter than it was. Where it was written
- * to, replaced or removed, `say` is told once: training goes on with what it finds. */
+/* Checks one of the files, in turn. Fails if the file has become shorter. If the file was written
+ * to, replaced or removed, calls `say` once, and training goes on. */
 int watch_look(struct watch *watch, void (*say)(void *context, const char *text), void *context);
 
 void watch_free(struct watch *watch);

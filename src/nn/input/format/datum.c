@@ -1,7 +1,6 @@
-/* Datum messages. They are read where they lie, for protobuf libraries copy what they find, and an
- * image is most of a message. What a message claims about sizes is checked against what it holds
- * before anything is allocated for it; what protobuf-c takes and refuses is taken and refused here.
- */
+/* Datum messages, parsed in place: protobuf libraries copy what they parse, and an image is most of
+ * a message. Sizes in a message are checked against its length before any allocation. Accepts and
+ * refuses exactly the messages that protobuf-c accepts and refuses. */
 #include "input/format/datum.h"
 
 #include "input/source_internal.h"
@@ -24,14 +23,14 @@ enum {
 };
 
 struct datum {
-    int32_t number[FIELDS]; /* of the fields that are numbers */
+    int32_t number[FIELDS]; /* values of the numeric fields */
     bool encoded;
-    const uint8_t *data; /* in the message */
+    const uint8_t *data; /* borrowed from the message */
     size_t length;
     size_t nfloats;
 };
 
-/* What is behind a number of at most `most` bytes, or NULL. Its low 35 bits are enough here. */
+/* Reads a varint of at most `most` bytes, keeping 35 low bits. Returns its end, or NULL. */
 static const uint8_t *varint_read(const uint8_t *at, const uint8_t *end, int most, uint64_t *value)
 {
     *value = 0;
@@ -43,8 +42,8 @@ static const uint8_t *varint_read(const uint8_t *at, const uint8_t *end, int mos
     return NULL;
 }
 
-/* What is behind a field's content of that type, or NULL. *value: the number, or how many bytes the
- * content has. */
+/* Reads a field's content of the given wire type and returns its end, or NULL. *value: the number,
+ * or the content's length in bytes. */
 static const uint8_t *content_read(const uint8_t *at, const uint8_t *end, unsigned type,
                                    uint64_t *value)
 {
@@ -70,14 +69,14 @@ static bool type_fits(uint64_t field, unsigned type, uint64_t length)
         return type == PROTO_BYTES;
     case FIELD_FLOATS:
         return type == PROTO_FIXED32 || (type == PROTO_BYTES && length % sizeof(float) == 0);
-    case FIELD_ENCODED: /* any bit of it counts */
+    case FIELD_ENCODED: /* any set bit means true */
         return true;
     default:
         return field == 0 || field >= FIELDS || type == PROTO_VARINT;
     }
 }
 
-/* floats: what the message's float_data are added to; NULL: they are passed over. */
+/* Parses a Datum. float_data is appended to `floats`; NULL skips it. */
 static int datum_scan(const uint8_t *at, size_t length, struct strbuf *floats, struct datum *out)
 {
     const uint8_t *const end = at + length, *content;
@@ -86,7 +85,7 @@ static int datum_scan(const uint8_t *at, size_t length, struct strbuf *floats, s
     while (at < end) {
         uint64_t tag = *at, value = 0;
 
-        content = tag & 0xf8 ? varint_read(at, end, 5, &tag) : NULL; /* there is no field 0 */
+        content = tag & 0xf8 ? varint_read(at, end, 5, &tag) : NULL; /* field number 0 is invalid */
         at = content ? content_read(content, end, tag & 7, &value) : NULL;
         if (!at || !type_fits(tag >> 3, tag & 7, value))
             return error_set("%zu bytes that are no Datum message", length);

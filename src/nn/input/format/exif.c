@@ -1,5 +1,5 @@
-/* EXIF data, in which cameras say how a picture was held. They are a TIFF file: "II" or "MM", 42,
- * where the entries of 12 bytes begin. */
+/* EXIF data, in which cameras store the picture's orientation. EXIF is a TIFF file: "II" or "MM"
+ * (byte order), 42, the offset of the entries, and entries of 12 bytes. */
 #include "input/format/image_internal.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* Images: which format, memory, planes, and resizing.
+/* Images: format detection, memory, planes, and resizing.
  *
- * Resizing works on integers as OpenCV does: weights of 11 bits, rows stretched first and kept,
- * then mixed in pairs. So data sets made here and by Caffe's tools agree to the bit. */
+ * Resizing uses integers like OpenCV: weights of 11 bits; rows are stretched first and kept, then
+ * mixed in pairs. Data sets made here and by Caffe's tools therefore agree to the bit. */
 #include "input/format/image_internal.h"
 
 #include "util/error.h"
@@ -34,7 +34,7 @@ enum image_format image_format_of(const void *data, size_t length)
                                                                                     : IMAGE_UNKNOWN;
 }
 
-/* decode and encode: NULL where it is not built in. */
+/* The codecs by format; decode and encode are NULL if not built in. */
 static const struct codec {
     const char *name, *library;
     int (*decode)(const void *data, size_t length, enum image_color color, struct image *out);
@@ -88,11 +88,11 @@ int image_decode_stored(const void *data, size_t length, enum image_color color,
                      length, *(const uint8_t *)data);
 }
 
-/* Puts it upright. */
+/* Turns the image upright by its EXIF orientation. */
 static int turn(struct image *image)
 {
     int o = image->orientation, height = image->height, width = image->width;
-    bool down = o == 3 || o == 4 || o == 6 || o == 7; /* from the last row, the last column on */
+    bool down = o == 3 || o == 4 || o == 6 || o == 7; /* read from the last row on */
     bool left = o == 2 || o == 3 || o == 7 || o == 8, swap = o >= 5;
     size_t channels = (size_t)image->channels;
     struct strbuf stored = image->pixels;
@@ -228,10 +228,10 @@ const char *image_label_remark(const struct image *image, int height, int width)
                  "(ImageMagick)";
 }
 
-/* Where one output row or column comes from: two neighbours and their weights. */
+/* The sources of one output row or column: two neighbours and their weights. */
 struct tap {
     int first, second;
-    int weight[2]; /* WEIGHT_ONE in all */
+    int weight[2]; /* sum is WEIGHT_ONE */
 };
 
 static int clip(int i, int n)
@@ -239,9 +239,9 @@ static int clip(int i, int n)
     return i < 0 ? 0 : i < n ? i : n - 1;
 }
 
-/* `count` taps from `begin` on of `to` ones. Beyond the edges its pixels are repeated. With columns
- * OpenCV then gives all weight to one of the two equal neighbours; with rows it does not, which
- * shows in the bits that are cut. */
+/* Computes taps begin .. begin+count-1 of `to` taps in all. Edge pixels are repeated beyond the
+ * edges. There, as in OpenCV, columns give all weight to one of the two equal neighbours and rows
+ * do not, which changes the bits that rounding cuts. */
 static void taps_make(int from, int to, bool columns, int begin, int count, struct tap *taps)
 {
     double scale = (double)from / to;
@@ -272,7 +272,7 @@ row_stretch(const uint8_t *from, int channels, const struct tap *taps, int width
     }
 }
 
-/* The low bits are cut in the order in which OpenCV cuts them. */
+/* Mixes two rows; low bits are cut in the same order as in OpenCV. */
 KERNEL static void rows_mix(const int *restrict a, const int *restrict b, const int weight[2],
                             size_t n, uint8_t *restrict to)
 {
@@ -291,7 +291,7 @@ static void copy(const struct image_view *from, struct image *to)
         memcpy(to->pixels.bytes + (size_t)y * n, from->pixels + (size_t)y * from->stride, n);
 }
 
-/* Half the size: every pixel is the mean of four. */
+/* Halves the size: every pixel is the mean of four. */
 static void halve(const struct image_view *from, struct image *to)
 {
     size_t channels = (size_t)from->channels;
@@ -308,8 +308,8 @@ static void halve(const struct image_view *from, struct image *to)
     }
 }
 
-/* By taps for to's columns, then for its rows, in to->work: memory for two rows lies behind them.
- */
+/* Resizes by the taps in to->work: to's columns, then its rows. Memory for two stretched rows
+ * follows the taps. */
 static void resize_rows(const struct image_view *from, struct image *to)
 {
     const struct tap *taps = (const struct tap *)to->work.bytes;
@@ -323,7 +323,7 @@ static void resize_rows(const struct image_view *from, struct image *to)
         const struct tap *tap = &taps[to->width + y];
         const int wanted[2] = {tap->first, tap->second};
 
-        /* The second row of the last pair is often the first of this one. */
+        /* The second row of the last pair is often the first row of this pair. */
         if (held[1] == wanted[0]) {
             int *swap = row[0];
             row[0] = row[1];

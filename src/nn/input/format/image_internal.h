@@ -1,11 +1,11 @@
-/* What image.c asks of the files that know one format each. */
+/* Codecs of single formats, for image.c. */
 #ifndef POSEIDON_INPUT_FORMAT_IMAGE_INTERNAL_H
 #define POSEIDON_INPUT_FORMAT_IMAGE_INTERNAL_H
 
 #include "input/format/image.h"
 
-/* 1..8: how an image with those EXIF data, with or without "Exif\0\0" in front, would have to be
- * turned. 1, which is not at all, where they do not say it or are damaged. */
+/* Returns the orientation, 1..8, in EXIF data that may begin with "Exif\0\0". Returns 1 (upright)
+ * if the data lack it or are damaged. */
 int exif_orientation(const uint8_t *data, size_t length);
 
 static inline uint8_t image_gray(unsigned blue, unsigned green, unsigned red)
@@ -18,6 +18,6 @@ int png_decode(const void *data, size_t length, enum image_color color, struct i
 int webp_decode(const void *data, size_t length, enum image_color color, struct image *out);
 
 int jpeg_encode(const struct image *image, int quality, struct strbuf *out);
-int png_encode(const struct image *image, int quality, struct strbuf *out); /* quality: unused */
+int png_encode(const struct image *image, int quality, struct strbuf *out); /* ignores quality */
 
 #endif

@@ -1,5 +1,5 @@
-/* JPEG through libjpeg (libjpeg-turbo). Its errors leave by longjmp: whatever lives across setjmp
- * is kept in a struct whose address does not change. */
+/* JPEG through libjpeg (libjpeg-turbo). libjpeg reports errors by longjmp, so variables that live
+ * across setjmp are in a struct whose address does not change. */
 #include "input/format/image_internal.h"
 
 #include "util/alloc.h"
@@ -17,14 +17,14 @@
 #include <jpeglib.h>
 #include <jerror.h>
 
-/* A progressive file may hold scans without end; no camera or program writes this many. */
+/* A progressive file could hold endless scans; no camera or program writes more than this. */
 #define MAX_SCANS 500
 
 struct failure {
-    struct jpeg_error_mgr base; /* first: libjpeg's pointer is cast to this */
+    struct jpeg_error_mgr base; /* must be first: libjpeg's pointer is cast to this struct */
     jmp_buf escape;
-    bool cut_short; /* the data ended before the end mark */
-    bool missing;   /* pixels were made up, or scans are not there */
+    bool cut_short; /* the data end before the end mark */
+    bool missing;   /* pixels were invented by libjpeg, or scans are missing */
 };
 
 static void failure_exit(j_common_ptr info)
@@ -43,7 +43,7 @@ static void failure_exit(j_common_ptr info)
     longjmp(failure->escape, 1);
 }
 
-/* Level -1 is a warning: most are harmless and common, the end of the data is not. */
+/* Notes warnings (level -1) about missing data; other warnings are common and harmless. */
 static void failure_note(j_common_ptr info, int level)
 {
     struct failure *failure = (struct failure *)info->err;
@@ -91,8 +91,8 @@ static uint8_t product(unsigned a, unsigned b)
     return (uint8_t)((a * b + 127) / 255);
 }
 
-/* Adobe's programs store the ink inverted; 255 is then no ink. Pillow and OpenCV read every CMYK
- * file so, with Adobe's marker or without it. */
+/* Converts a row from CMYK. Ink is taken as inverted (255 is no ink), as Adobe's programs store it.
+ * Pillow and OpenCV do so for every CMYK file, with Adobe's marker or without. */
 static void row_from_cmyk(const uint8_t *from, int channels, size_t width, uint8_t *to)
 {
     for (size_t x = 0; x < width; x++, from += 4, to += channels) {
@@ -119,7 +119,7 @@ static int orientation_of(const struct jpeg_decompress_struct *info)
     return m ? exif_orientation(m->data, m->data_length) : 1;
 }
 
-/* Whether scans may be missing: all bits of all coefficients are known of a progressive image. */
+/* Returns true if scans may be missing: bits of a progressive image's coefficients are unknown. */
 static bool is_partial(struct jpeg_decompress_struct *info)
 {
     if (!jpeg_has_multiple_scans(info) || !info->coef_bits)
@@ -130,7 +130,7 @@ static bool is_partial(struct jpeg_decompress_struct *info)
     return false;
 }
 
-/* Everything that longjmp may interrupt. */
+/* Decodes an image: all calls that longjmp may interrupt. */
 static int jpeg_decode_steps(struct jpeg_decompress_struct *info, enum image_color color,
                              struct image *out)
 {
@@ -214,7 +214,7 @@ int jpeg_encode(const struct image *image, int quality, struct strbuf *out)
     struct {
         unsigned char *data;
         unsigned long length;
-    } *packed = alloc_array(1, sizeof *packed, "a JPEG image"); /* not on the stack of setjmp */
+    } *packed = alloc_array(1, sizeof *packed, "a JPEG image"); /* longjmp keeps the heap */
     int status;
 
     if (!packed)

@@ -1,4 +1,4 @@
-/* Tells the kinds of data bases apart. */
+/* Opens a data base by its kind, LMDB or LevelDB. */
 #include "input/format/kv.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ static bool file_inside(const char *folder, const char *name)
     return access(path, F_OK) == 0;
 }
 
-/* The magic number of the first meta page, in either byte order. */
+/* Returns true if the file has the magic number of LMDB's first meta page, in either byte order. */
 static bool begins_like_lmdb(const char *path)
 {
     static const uint8_t magic[4] = {0xde, 0xc0, 0xef, 0xbe}, swapped[4] = {0xbe, 0xef, 0xc0, 0xde};

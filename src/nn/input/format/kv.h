@@ -1,7 +1,6 @@
-/* A data base of samples, read only: values in the order of their keys, addressed by place.
+/* A data base of samples, read only: values in the order of keys, numbered by place.
  *
- * Both kinds are opened so that any number of ranks can read them at once, from a folder that
- * nobody may write to. */
+ * Any number of ranks can open it at once, in a folder without write permission. */
 #ifndef POSEIDON_INPUT_FORMAT_KV_H
 #define POSEIDON_INPUT_FORMAT_KV_H
 
@@ -12,29 +11,29 @@
 struct kv;
 
 struct kv_i {
-    const char *name; /* "LMDB", "LevelDB" */
+    const char *name; /* "LMDB" or "LevelDB" */
     void (*close)(struct kv *kv);
-    /* Replaces *out by the value at `place` (< count), or, for messages, by its key, which is not
-     * NUL-terminated. Any thread at any time. */
+    /* Replaces *out by the value at `place` (< count) or, if `key`, by its key for messages, which
+     * is not NUL-terminated. Any thread at any time. */
     int (*read)(struct kv *kv, uint64_t place, bool key, struct strbuf *out);
-    /* As source_i's; NULL: nobody can. */
+    /* See struct source_i; NULL: this kind cannot tell. */
     int (*check)(struct kv *kv);
-    /* As source_i's; NULL: the library keeps where values are to itself. */
+    /* See struct source_i; NULL: the library does not say where values are. */
     void (*expect)(struct kv *kv, uint64_t place, uint64_t count);
 };
 
 struct kv { /* first member of each kind's own struct */
     const struct kv_i *i;
-    char *path; /* owned; as opened */
+    char *path; /* owned; path as opened */
     uint64_t count;
 };
 
-/* Opens what is at `path`, by content: a folder with data.mdb or such a file itself; a folder with
- * CURRENT and MANIFEST-*. *out is NULL where it is neither, which is no error. */
+/* Opens the data base at `path`. LMDB: a folder with data.mdb, or such a file. LevelDB: a folder
+ * with CURRENT. *out is NULL if `path` is neither, which is not an error. */
 int kv_open(const char *path, struct kv **out);
 
-/* Errors: cut short, damaged, made on another kind of machine, in use in a way that this reader
- * does not know, empty, not built in. */
+/* Open a data base of the given kind. Errors: cut short, damaged, from a machine of the other byte
+ * order, an unknown use of the format, empty, not built in. */
 int kv_open_lmdb(const char *path, struct kv **out);
 int kv_open_leveldb(const char *path, struct kv **out);
 

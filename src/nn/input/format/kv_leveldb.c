@@ -1,8 +1,8 @@
 /* LevelDB through its library.
  *
- * Opening a LevelDB locks it against every other process and may rewrite it. Each rank therefore
- * opens a view: a temporary folder with links to the tables and copies of the few small files that
- * say which tables there are. Ranks do not meet, and the data set itself is never touched. */
+ * The library locks a LevelDB against every other process and may rewrite it. Each rank therefore
+ * opens a view: a temporary folder with links to the tables and copies of the small files that list
+ * the tables. So ranks do not disturb each other, and the data set is never changed. */
 #include "input/format/kv.h"
 
 #include "util/alloc.h"
@@ -27,22 +27,22 @@
 
 struct level {
     struct kv kv;
-    char view[PATH_MAX]; /* the temporary folder; "" for none */
+    char view[PATH_MAX]; /* path of the temporary folder; "" for none */
     leveldb_t *db;
     leveldb_options_t *options;
-    leveldb_readoptions_t *reading; /* for one value after another */
+    leveldb_readoptions_t *reading; /* read options for single values */
     struct strbuf keys;             /* all keys, one after another */
-    uint64_t *end;                  /* owned; count places in `keys` */
+    uint64_t *end;                  /* owned; end of each key in `keys`, count of them */
 };
 
-/* Tables are linked, CURRENT, MANIFEST-* and logs copied, the rest left out. */
+/* Links a table into the view, copies CURRENT, MANIFEST-* or a log, and ignores other files. */
 static int view_add(const struct level *self, const char *folder, const char *name)
 {
     char from[PATH_MAX + 300], to[PATH_MAX + 300];
 
     snprintf(from, sizeof from, "%s/%s", folder, name);
     snprintf(to, sizeof to, "%s/%s", self->view, name);
-    if (path_ends(name, ".ldb") || path_ends(name, ".sst")) /* the library would wait for a FIFO */
+    if (path_ends(name, ".ldb") || path_ends(name, ".sst")) /* reading a FIFO would block */
         return file_check_special(from) ? -1
                : symlink(from, to) == 0 ? 0
                                         : error_set("%s: cannot be made: %s", to, strerror(errno));
@@ -97,7 +97,7 @@ static void view_remove(struct level *self)
         rmdir(self->view);
 }
 
-/* Takes what the library said over as our message. */
+/* Turns the library's message into ours and frees it. */
 static int library_error(const struct level *self, char *text)
 {
     error_set("%s: LevelDB cannot read it (%s)", self->kv.path, text);
@@ -114,7 +114,7 @@ static int key_add(struct level *self, const char *key, size_t length)
     return 0;
 }
 
-/* A LevelDB does not know how many records it has: all keys are listed once. */
+/* Lists all keys once: a LevelDB does not know its number of records. */
 static int keys_list(struct level *self)
 {
     leveldb_readoptions_t *o = leveldb_readoptions_create();
@@ -142,7 +142,7 @@ static int keys_list(struct level *self)
     return status;
 }
 
-/* The key at `place`, and its length. */
+/* Returns the key at `place`, and its length. */
 static const char *key_of(const struct level *self, uint64_t place, size_t *length)
 {
     uint64_t start = place ? self->end[place - 1] : 0;

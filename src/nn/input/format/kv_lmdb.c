@@ -1,15 +1,15 @@
-/* Reads LMDB files by themselves, without liblmdb.
+/* Reads LMDB files without liblmdb.
  *
- * liblmdb maps the file and believes it: one that is cut short ends a whole job with SIGBUS and no
- * word, and opening needs a lock file that can be written. Reading takes little: a file is pages, a
- * tree of branch pages leads to leaf pages, and long values lie in runs of overflow pages. The
- * leaves are listed once with the number of their first record; a record is then two reads, from
- * any thread.
+ * liblmdb maps the file and trusts it: a truncated file kills a whole job with SIGBUS and no
+ * message, and opening needs a writable lock file. Reading takes little code: a file is pages; a
+ * tree of branch pages leads to leaf pages, and long values are in runs of overflow pages. The
+ * leaves are listed once with the number of their first record; then any thread reads a record with
+ * two reads.
  *
- * No reader's slot in lock.mdb is taken, so a writer may reuse pages of the snapshot read here. The
- * transaction that makes snapshot S + 3 is the first to do so, and begins after S + 2 has taken the
- * meta page of S. Records are therefore right if that meta page is unchanged after their reading.
- */
+ * No reader's slot in lock.mdb is taken, so a writer may reuse pages of the snapshot S that is read
+ * here. The first transaction that may do so makes snapshot S + 3. It begins after S + 2 has
+ * overwritten the meta page of S. Records are therefore right if that meta page is unchanged after
+ * they were read. */
 
 /* clang-format off */
 /*   page    u64 number, u16 -, u16 flags, u16 end of offsets, u16 -, u16 offset of each node
@@ -63,25 +63,25 @@ enum { NODE_BIG = 1, NODE_TREE = 2 };
 #define MAX_PAGE_BYTES 65536
 #define MAX_DEPTH      32
 #define MAX_VALUE      ((uint64_t)1 << 31)
-#define HARMLESS_FLAGS 0x0au /* another order of keys: the tree has it already */
+#define HARMLESS_FLAGS 0x0au /* flags for another order of keys, which the tree already has */
 #define NO_PAGE        UINT64_MAX
-#define MAX_GAP_PAGES  4 /* read along with what lies around them */
+#define MAX_GAP_PAGES  4 /* gaps up to this are read along with their surroundings */
 
 struct leaf {
-    uint64_t page, first; /* number of its first record */
+    uint64_t page, first; /* page number; number of the leaf's first record */
 };
 
 struct lmdb {
     struct kv kv;
     int fd;
-    uint64_t bytes; /* of the file */
+    uint64_t bytes; /* size of the file */
     uint32_t page_bytes;
-    uint64_t npages;   /* whole pages in the file */
-    struct leaf *leaf; /* owned; in order of keys */
+    uint64_t npages;   /* number of whole pages in the file */
+    struct leaf *leaf; /* owned; in the order of keys */
     size_t nleaves;
-    uint64_t visited;         /* pages met while listing the leaves */
-    uint8_t meta[META_BYTES]; /* the meta page of the snapshot */
-    uint64_t meta_at;         /* its offset */
+    uint64_t visited;         /* pages visited while listing the leaves */
+    uint8_t meta[META_BYTES]; /* meta page of the snapshot */
+    uint64_t meta_at;         /* offset of the meta page */
 };
 
 static uint16_t u16(const uint8_t *at)
@@ -150,7 +150,7 @@ static unsigned nodes_of(const uint8_t *page)
     return (u16(page + PAGE_LOWER) - PAGE_HEADER) / 2u;
 }
 
-/* Node n, whose header and key are inside the page. */
+/* Finds node n of a page and checks that its header and key are inside the page. */
 static int node_find(const struct lmdb *db, uint64_t number, const uint8_t *page, unsigned n,
                      const uint8_t **out)
 {
@@ -172,8 +172,8 @@ static int leaf_add(struct lmdb *db, uint64_t page, unsigned nodes)
     return 0;
 }
 
-/* Lists the leaves below `number`, `levels` levels from the leaf on upwards. A tree has every page
- * once, so a file with more meetings than pages goes round in circles. */
+/* Lists the leaves below page `number`, which is `levels` levels high (1: a leaf). A tree contains
+ * a page only once, so more visits than pages mean a cycle. */
 static int leaves_list(struct lmdb *db, uint64_t number, int levels)
 {
     uint8_t *page = alloc_array(db->page_bytes, 1, "a page of an LMDB file");
@@ -211,7 +211,7 @@ done:
     return status;
 }
 
-/* A meta page at `offset`: its transaction, or an error. */
+/* Reads and checks the meta page at `offset`. */
 static int meta_read(const struct lmdb *db, uint64_t offset, uint8_t out[META_BYTES])
 {
     uint32_t magic;
@@ -233,7 +233,7 @@ static int meta_read(const struct lmdb *db, uint64_t offset, uint8_t out[META_BY
     return 0;
 }
 
-/* Fails if pages of the snapshot may have been reused: to be called after reading them. */
+/* Fails if pages of the snapshot may have been reused. Call after reading them. */
 static int lmdb_check(struct kv *kv)
 {
     const struct lmdb *db = (struct lmdb *)kv;
@@ -297,7 +297,7 @@ static int file_open(struct lmdb *db)
     return lmdb_check(&db->kv) ? -1 : status;
 }
 
-/* The leaf page that holds record `place`, and the node in it. */
+/* Finds the leaf page that holds record `place`, and the record's node in it. */
 static int place_find(const struct lmdb *db, uint64_t place, uint8_t *page, uint64_t *number,
                       const uint8_t **node)
 {
@@ -388,11 +388,11 @@ static int lmdb_read(struct kv *kv, uint64_t place, bool wants_key, struct strbu
 {
     int status = record_read((struct lmdb *)kv, place, wants_key, out);
 
-    return status && lmdb_check(kv) ? -1 : status; /* a damaged page may be a reused one */
+    return status && lmdb_check(kv) ? -1 : status; /* damaged, or a reused page */
 }
 
-/* Values that were written one behind the other lie so, but for a leaf now and then. Small ones lie
- * in the leaf itself, which was read when it was asked where they are. */
+/* Asks the system for the pages of big values. Values written one after another are contiguous but
+ * for some leaf pages. Small values are in the leaf, which place_find has just read. */
 static void lmdb_expect(struct kv *kv, uint64_t place, uint64_t count)
 {
     const struct lmdb *db = (struct lmdb *)kv;

@@ -1,5 +1,5 @@
-/* PNG through libpng. Its errors leave by longjmp, so that what changes on the way of reading lives
- * in one struct on the heap; nothing changes on that of writing. */
+/* PNG through libpng. libpng reports errors by longjmp, so the variables that reading changes are
+ * in one struct on the heap; writing changes none. */
 #include "input/format/image_internal.h"
 
 #include "util/alloc.h"
@@ -50,7 +50,7 @@ static void on_read(png_structp png, png_bytep out, size_t length)
     reading->at += length;
 }
 
-/* 8 bits, no palette, no transparency, and the colours that are asked for. */
+/* Sets libpng's conversions: 8 bits, no palette, no transparency, gray or colour. */
 static void conversions_set(struct reading *r, int type, int depth, bool gray)
 {
     bool has_color = (type & PNG_COLOR_MASK_COLOR) != 0;
@@ -77,8 +77,8 @@ static int digit(char c)
     return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
 }
 
-/* ImageMagick's way before there was eXIf: a text of a line without content, "exif", the number of
- * bytes, and lines of hexadecimal digits, which become bytes in place. */
+/* Returns the orientation in ImageMagick's old text form of EXIF: an empty line, "exif", the number
+ * of bytes, lines of hexadecimal digits. Converts the digits to bytes in place. */
 static int orientation_of_text(char *text)
 {
     size_t length = 0;
@@ -92,7 +92,7 @@ static int orientation_of_text(char *text)
     return text ? exif_orientation((uint8_t *)text, length) : 1;
 }
 
-/* EXIF data may stand before the pixels or behind them; libpng knows eXIf since 1.6.32. */
+/* Returns the orientation. EXIF data may precede or follow the pixels; eXIf needs libpng 1.6.32. */
 static int orientation_of(const struct reading *r)
 {
     png_textp text = NULL;

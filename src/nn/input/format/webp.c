@@ -1,4 +1,4 @@
-/* WebP through libwebp: chunks of a name and a size, as RIFF has them. */
+/* WebP through libwebp. A file is RIFF chunks, each with a name and a size. */
 #include "input/format/image_internal.h"
 
 #include "util/error.h"
@@ -14,7 +14,7 @@
 
 enum { RIFF_BYTES = 12, CHUNK_BYTES = 8 };
 
-/* What stands behind the four letters of a chunk's name. */
+/* Returns the size of a chunk, which follows its name of four letters. */
 static size_t chunk_size(const uint8_t *chunk)
 {
     return chunk[4] | (size_t)chunk[5] << 8 | (size_t)chunk[6] << 16 | (size_t)chunk[7] << 24;
