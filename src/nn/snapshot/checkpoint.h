@@ -113,16 +113,16 @@ int checkpoint_describe_data(const struct net *net, struct snapshot_owner *out);
 
 struct text_doc;
 
-/* What a model tells of the images that it was trained on. */
+/* Class names and image preparation that a model's file has for its training images. */
 struct checkpoint_told {
-    struct snapshot_owner owner;                     /* its classes and preparation. Owned */
-    struct text_doc *preparation;                    /* that, read; NULL: none. Owned */
-    const Caffe__TransformationParameter *transform; /* of it; NULL: none */
-    struct shape record;                             /* of it; naxes 3, or 0: not told */
+    struct snapshot_owner owner;  /* the file's owner. Owned */
+    struct text_doc *preparation; /* owner.preparation, parsed; NULL: none. Owned */
+    const Caffe__TransformationParameter *transform; /* in `preparation`; NULL: none */
+    struct shape record; /* images' shape in `preparation`; naxes 3, or 0: none */
 };
 
-/* Reads what the last file of `list` (comma-separated models) that has classes or preparation
- * tells. The caller frees *told by checkpoint_free_told, also after a failure. */
+/* Reads the last file of `list` (comma-separated models) that has class names or preparation. The
+ * caller frees *told by checkpoint_free_told, also after a failure. */
 int checkpoint_read_told(const char *list, struct checkpoint_told *told);
 void checkpoint_free_told(struct checkpoint_told *told);
 
