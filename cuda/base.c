@@ -1,5 +1,5 @@
-/* What the engine of operators and that of mere memory have in common: a device, its streams, its
- * memory, and products. */
+/* Base of the CUDA engine and of the device without operators (memory_device.c): a GPU, its
+ * streams, its memory, and matrix products. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -13,7 +13,7 @@ static int open_streams(struct cuda_engine *engine)
     void *sums = NULL;
     int least = 0, greatest = 0;
 
-    /* copies first: they are short, and others wait for them */
+    /* copies get the highest priority: they are short, and other work waits for them */
     if (cuda_check(cudaDeviceGetStreamPriorityRange(&least, &greatest)) ||
         cuda_check(cudaStreamCreateWithPriority(&engine->stream, cudaStreamNonBlocking, least)) ||
         cuda_check(cudaStreamCreateWithPriority(&engine->down, cudaStreamNonBlocking, greatest)) ||

@@ -1,6 +1,6 @@
-/* The CUDA engine's table, and what every operator has in common: checks and lifetime.
+/* The CUDA engine's table, and the checks and the lifetime that all operators share.
  *
- * Opening is where missing things are told apart: driver, device, library. */
+ * Opening says which is missing: the driver, the device, or a library. */
 #include "cuda_internal.h"
 #include "gpu.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A kernel set for an older device than this lacks bfloat16's and TF32's tensor cores. */
+/* Major compute capability of the first GPUs with bfloat16 and TF32 tensor cores. */
 enum { AMPERE = 8 };
 
 static const struct cuda_kind *const kinds[] = {
@@ -84,10 +84,10 @@ static int cuda_open(const struct engine_options *options, void **context)
 static void cuda_release(void *context, struct tensor *tensor)
 {
     (void)context;
-    tensor->layout = NULL; /* formats are constants */
+    tensor->layout = NULL; /* formats are constants, never freed */
 }
 
-/* "layer 'NAME': " in front of the message. */
+/* Puts "layer 'NAME': " in front of the message; returns -1. */
 static int cuda_op_error(const struct cuda_op *op)
 {
     return error_context("layer '%s'", op->args.layer ? op->args.layer : "?");
@@ -148,8 +148,8 @@ static int cuda_op_backward(struct op *base, const struct pass *pass)
     return kind_backward(op) ? cuda_op_error(op) : 0;
 }
 
-/* Work that still uses the op's memory goes first: cudaFree waits for it, but events and plans do
- * not. */
+/* Waits for work that uses the operator's memory before freeing: cudaFree waits by itself, but
+ * destroying events and plans does not. */
 static void cuda_op_destroy(struct op *base)
 {
     struct cuda_op *op = cuda_op_of(base);
@@ -172,7 +172,7 @@ static bool cuda_fuses(void *context, enum op_kind kind, enum op_kind next)
            (kind == OP_BATCH_NORM || kind == OP_ELTWISE || kind == OP_CONCAT || kind == OP_CONV);
 }
 
-/* What the operator's kind says of its blobs. */
+/* Sets the formats of the operator's blobs by its kind's `blobs`. */
 static int op_arrange_blobs(struct cuda_op *op)
 {
     const struct cuda_kind *kind = op->kind;

@@ -1,8 +1,8 @@
-/* Device memory, and its way to and from the host.
+/* Device memory, and copies to and from the host.
  *
- * Small writes (loss weights, parameters' odd ends) go through page-locked slots and cost the host
- * a copy. Large writes (a batch of images) go through one of two buffers on the device: the next
- * batch is under way while the GPU still works on the last. */
+ * Small writes (loss weights, ends of parameters) go through page-locked slots and cost the host a
+ * copy. Large writes (a batch of images) go through one of two buffers on the device: the next
+ * batch is under way while the GPU works on the last. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -16,7 +16,7 @@ enum { SLOTS = 16, SLOT_BYTES = 16384, BUFFERS = 2 };
 
 struct slot {
     void *host;
-    cudaEvent_t used; /* the copy out of it */
+    cudaEvent_t used; /* end of the copy out of the slot */
 };
 
 struct buffer {
@@ -47,7 +47,7 @@ int cuda_alloc(size_t bytes, const char *what, void **out)
     }
     if (status != cudaSuccess)
         return cuda_status(status, "cudaMalloc");
-    /* on the default stream, which waits for no other: wait here once */
+    /* the default stream is not in order with the engine's streams: wait here once */
     if (cuda_check(cudaMemset(*out, 0, bytes ? bytes : 1)) ||
         cuda_check(cudaStreamSynchronize(NULL))) {
         cudaFree(*out);
@@ -73,7 +73,7 @@ int cuda_work_reserve(struct cuda_engine *engine, enum cuda_work_slot slot, size
 
     if (work->bytes >= bytes)
         return 0;
-    assert(!engine->recording); /* a captured stream allocates nothing */
+    assert(!engine->recording); /* a stream under capture allocates nothing */
     cudaStreamSynchronize(engine->stream);
     cuda_free(NULL, work->data);
     *work = (struct cuda_work){0};
@@ -154,7 +154,7 @@ static int buffer_reserve(struct buffer *buffer, size_t bytes)
     return 0;
 }
 
-/* A kernel cannot fail; it leaves a note, which is read wherever the host waits anyway. */
+/* Reports a label out of range that a kernel noted. Called wherever the host waits anyway. */
 static int labels_check(struct cuda_engine *engine)
 {
     struct kernel_bad bad = *(volatile struct kernel_bad *)engine->bad;

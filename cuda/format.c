@@ -1,5 +1,5 @@
-/* Formats of blobs on the device: conversions between them, and whole tensors to and from the host.
- */
+/* Formats of blobs in device memory: conversions between formats, and copies of whole tensors to
+ * and from the host. */
 #include "cuda_internal.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-/* Which GPU, and why none. */
+/* Finds the GPUs, or says why there are none. */
 #include "gpu.h"
 
 #include "cuda_internal.h"

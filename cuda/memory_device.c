@@ -1,6 +1,6 @@
-/* A GPU as a device: copies, sums and products. The CUDA engine opens it with its operators; a
- * program whose arrays and streams are its own opens it alone. Then `stream`, elsewhere the
- * computation's, puts the work from and for the program's streams in order. */
+/* A GPU as a device: copies, sums and products. The CUDA engine uses this device beside its
+ * operators. For a program with arrays and streams of its own, the device is opened alone;
+ * `stream`, elsewhere the computation's, then orders work with the program's streams. */
 #include "cuda_internal.h"
 #include "gpu.h"
 
@@ -82,7 +82,7 @@ static int locate(const void *memory, int *device)
     if (cuda_device_count(&count))
         return -1;
     if (cudaPointerGetAttributes(&at, memory) != cudaSuccess) {
-        cudaGetLastError(); /* some drivers fail where there is nothing to tell */
+        cudaGetLastError(); /* some drivers fail for memory unknown to CUDA */
         at.type = cudaMemoryTypeUnregistered;
     }
     *device = at.device;
@@ -94,7 +94,7 @@ static int locate(const void *memory, int *device)
                                                               : "no memory that CUDA knows");
 }
 
-/* An event is recorded in streams of its own device alone. */
+/* Records `guest` in a stream, which must belong to the engine's device. */
 static int record(const struct cuda_engine *engine, cudaStream_t stream)
 {
     cudaError_t status;

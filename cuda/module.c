@@ -1,6 +1,6 @@
-/* libposeidon_cuda.so: what libposeidon.so loads when the first tensor on a GPU is added. The only
- * function that leaves it, and the functions of util/error.h, which give messages to the library.
- */
+/* libposeidon_cuda.so, which libposeidon.so loads when the first tensor on a GPU is added: the one
+ * function that the module exports, and the functions of util/error.h, which pass messages to the
+ * library. */
 #include "cuda_internal.h"
 
 #include "device/module.h"

@@ -1,4 +1,4 @@
-/* ReLU and dropout: one value in, one value out, whatever the format. */
+/* ReLU and dropout: one value in, one value out, in any format. */
 #include "cuda_internal.h"
 
 static int relu_run(struct cuda_op *op, bool back, const void *from, void *to)
@@ -41,7 +41,7 @@ static int dropout_create(struct cuda_op *op)
     return 0;
 }
 
-/* Backward draws anew: forward may have been launched from a recording. */
+/* Drops elements of x or dy. Both passes draw the mask: forward may come from a recording. */
 static int dropout_run(struct cuda_op *op, bool back, const void *from, void *to)
 {
     struct dropout *drop = (struct dropout *)op;

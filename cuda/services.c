@@ -1,7 +1,7 @@
-/* What others let the engine do in its own memory: the solver's rule, sums of squares, codecs. What
- * takes its turn runs on the computation's stream; what comes after stored memory runs on that of
- * the copies up. Encoding runs where its message will be fetched, so that the fetch comes after it.
- */
+/* The device's services (struct device_services_i): the solver's rule, sums of squares, codecs.
+ * DEVICE_IN_TURN work runs on the computation's stream, DEVICE_STORED updates on the stream of
+ * copies from the host. Encoding runs on the stream that will fetch its message, so the fetch comes
+ * after it. */
 #include "cuda_internal.h"
 
 int cuda_update(void *context, const struct device_update *u, float *value, const float *grad,

@@ -1,9 +1,8 @@
 /* Recording: the compute stream is captured into a CUDA graph.
  *
- * A captured kernel keeps its arguments. What changes from pass to pass without changing what is
- * launched - the place in the sample order, which dropout's masks depend on - is therefore read
- * from device memory while recording. Capture is the calling thread's own affair: copies that the
- * wire thread starts or asks after go on meanwhile. */
+ * A captured kernel keeps its arguments. So recorded kernels read from device memory what changes
+ * from pass to pass without changing the launches (seed and first sample, for dropout's masks).
+ * Capture concerns the calling thread alone: copies of the wire thread go on meanwhile. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -14,7 +13,7 @@
 
 struct engine_graph {
     cudaGraphExec_t exec;
-    unsigned generation; /* of the engine's shared memory when it was recorded */
+    unsigned generation; /* engine's generation when the graph was recorded */
 };
 
 static bool available(void *context)
@@ -89,7 +88,7 @@ static int launch(void *context, struct engine_graph *graph)
     return cuda_check(cudaGraphLaunch(graph->exec, engine->stream));
 }
 
-/* It may be running: it goes when it is over. */
+/* Destroys a graph; CUDA frees a running graph when it ends. */
 static void destroy(void *context, struct engine_graph *graph)
 {
     (void)context;

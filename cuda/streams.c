@@ -1,9 +1,9 @@
-/* Copies beside the computation, for those who move parameters and gradients.
+/* Copies of parameters and gradients, beside the computation.
  *
- * A stream for either direction, since a GPU has an engine for each: gradients on their way to the
- * host do not wait for parameters on their way back. What a server has updated goes to the host by
- * a third: it must not wait behind gradients that are still to be computed. Every copy keeps the
- * order in which it was asked for; its event is the ticket. */
+ * Each direction has a stream, since a GPU has a copy engine for each: gradients on their way to
+ * the host do not wait for parameters on their way back. Values that a server has updated go to the
+ * host by a third stream, ahead of gradients still to be computed. Copies keep the order of the
+ * calls; a copy's event is its ticket. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -104,7 +104,7 @@ int cuda_follow(const struct cuda_engine *engine, cudaStream_t after, cudaStream
                : 0;
 }
 
-/* What is stored, and updated after it, shares one stream: there it is in turn. */
+/* Starts a copy. Stores, and updates after stores, share one stream, and so keep their order. */
 static int copy(void *context, enum device_direction direction, const struct device_rows *rows,
                 enum device_turn turn, struct device_ticket *ticket)
 {

@@ -1,7 +1,7 @@
 /* The solver's rules, one pass over value, gradient and history; and sums of squares for clipping.
  *
- * The same formulas in the same order as device/rule.c, with multiply and add kept apart, so that
- * the device's parameters stay those of the host to the last bit or nearly so. */
+ * The formulas and their order are those of device/rule.c, with multiply and add kept apart: the
+ * device's parameters equal the host's to the last bit, or nearly so. */
 #include "kernel.cuh"
 
 #include "engine/engine.h"
@@ -28,7 +28,7 @@ static DEVICE float average(float momentum, float old, float value)
     return ADD(MUL(momentum, old), MUL(1 - momentum, value));
 }
 
-/* One parameter, and its one or two pieces of history. */
+/* Updates one parameter, and its one or two histories. */
 static DEVICE void update_one(const struct device_update &u, float grad, float *value,
                               float *history, float *second)
 {

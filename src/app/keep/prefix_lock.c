@@ -43,7 +43,7 @@ struct prefix_lock {
 
 /* ---- owners ---- */
 
-/* Reads the begin of a file, up to room - 1 bytes; false: the file cannot be opened. */
+/* Reads the beginning of a file, up to room - 1 bytes; false: the file cannot be opened. */
 static bool read_begin(const char *path, char *text, size_t room)
 {
     FILE *in = fopen(path, "r");

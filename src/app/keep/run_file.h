@@ -1,6 +1,6 @@
-/* PREFIX.run: names the run whose snapshots stand under a prefix. One line "KEY<tab>VALUE" per
- * figure; then lines of what the run trains, each behind a "+", so that a difference can be named.
- * Plain text for job scripts and people, whole or not at all. Not collective: rank 0. */
+/* PREFIX.run: names the run whose snapshots have a prefix. One line "KEY<tab>VALUE" per figure;
+ * then lines that say what the run trains, each behind a "+", for messages about a difference.
+ * Plain text for job scripts and people, written whole or not at all. Not collective: rank 0. */
 #ifndef POSEIDON_KEEP_RUN_FILE_H
 #define POSEIDON_KEEP_RUN_FILE_H
 

@@ -22,8 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STEPS_BACK = 10 }; /* niceness added: a tenth of a core if others are busy */
-/* Seconds between tries, in training (PAUSE) and after it (HASTY), and between warnings then. */
+enum { STEPS_BACK = 10 }; /* niceness added: a tenth of a core where others compute */
+/* Seconds between tries in training (PAUSE) and after (HASTY), and between the warnings after. */
 enum {
     FIRST_PAUSE = 10,
     LONGEST_PAUSE = 300,
@@ -101,7 +101,7 @@ static void remove_one(const struct snapshot_writer *writer, int64_t iteration)
     pair_free(&old);
 }
 
-/* Takes the mutex itself: callers must not hold it. */
+/* Locks the mutex, which callers must not hold. */
 void snapshot_writer_prune(struct snapshot_writer *writer)
 {
     int64_t iteration;
@@ -194,7 +194,7 @@ static int name_best(struct snapshot_writer *writer, int64_t iteration)
     return 0;
 }
 
-/* Functions from here on hold the mutex, except while writing. */
+/* Callers of the functions below hold the mutex; try_once gives it up while it writes. */
 
 static void put_off(struct snapshot_writer *writer, int64_t iteration)
 {
@@ -219,7 +219,7 @@ static void put_off(struct snapshot_writer *writer, int64_t iteration)
     writer->pause = writer->pause < longest / 2 ? 2 * writer->pause : longest;
 }
 
-/* Tries once and records the result. slot: the copy to write; NULL: names the best snapshot. */
+/* Writes a slot's copy once (NULL: names the best snapshot instead), and records the result. */
 static void try_once(struct snapshot_writer *writer, struct slot *slot)
 {
     int64_t iteration = slot ? checkpoint_iteration(slot->copy) : writer->kept.best.iteration;

@@ -49,9 +49,8 @@ int snapshot_writer_add(struct snapshot_writer *writer, int64_t iteration, bool 
  * snapshot_writer_add and snapshot_writer_mark_best. */
 void snapshot_writer_prune(struct snapshot_writer *writer);
 
-/* Marks a snapshot as the best, by its test's score: `keep` spares the best until a better one is
- * on disk. The snapshot of `iteration` is on disk, or is saved next, only because it is the best.
- */
+/* Marks the snapshot of `iteration` as the best, by its test's score. The snapshot is on disk, or
+ * is saved next for this reason alone. `keep` spares the best until a better one is on disk. */
 void snapshot_writer_mark_best(struct snapshot_writer *writer, int64_t iteration, double score);
 
 /* Gets iteration and score of the best snapshot on disk; false: no snapshot on disk is marked. */

@@ -32,8 +32,8 @@ static int blame(const struct net *net, int param, const char *what)
     return error_context("layer '%s', %sblob %d", group->name, what, param - group->first);
 }
 
-/* take_values and take_history copy values that are finite to `to`, in the arenas' layout; to NULL:
- * only checks the values. learnt: skips BatchNorm's statistics. */
+/* take_values and take_history copy values into `to`, in the arenas' layout, and fail where a value
+ * is not finite. to NULL: only check. learnt: skips BatchNorm's statistics. */
 static int take_values(const struct net *net, float *to, bool learnt)
 {
     for (int p = 0; p < net->nparams; p++)
@@ -410,8 +410,8 @@ static int check_pair(const char *path, const struct snapshot_owner *model,
                      path, model->parameters ? model->parameters : "an unknown iteration", wanted);
 }
 
-/* Reads a model into the net. state: the model's, or NULL. all: as in checkpoint_load_weights.
- * found: set for layers of the net that the file has parameters for; may be NULL. */
+/* Reads a model into the net. state: the state that names the model, or NULL. all: as in
+ * checkpoint_load_weights. found: set for layers that the file has parameters for; may be NULL. */
 static int read_model(const char *path, const struct snapshot_state *state, bool all,
                       struct net *net, bool *found, struct log *log)
 {

@@ -43,7 +43,7 @@ static int memory_file_bytes(hid_t file, const char *path, const void **bytes, s
 
     if (H5Fflush(file, H5F_SCOPE_GLOBAL) < 0)
         return composing_failed(path, "flush", "the file in memory");
-    size = H5Fget_file_image(file, NULL, 0); /* less than the allocated memory */
+    size = H5Fget_file_image(file, NULL, 0); /* bytes of the file; its memory may be larger */
     if (size <= 0)
         return composing_failed(path, "measure", "the file in memory");
     if (H5Fget_vfd_handle(file, H5P_DEFAULT, (void **)&memory) < 0)

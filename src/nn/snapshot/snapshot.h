@@ -30,7 +30,7 @@
 /* Blobs of a BatchNorm: Caffe has three; NVIDIA's Caffe since 0.16 may add a scale and a bias. */
 enum { SNAPSHOT_NORM_BLOBS = 3, SNAPSHOT_NVIDIA_NORM_BLOBS = 5 };
 
-/* Tables of layers and blobs omit members that are zero. */
+/* Initialisers of layers and blobs may omit members that are zero. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 struct snapshot_blob {
@@ -82,7 +82,7 @@ struct snapshot_report {
     char **ignored;
     int nmissing; /* layers of the net whose own parameters the file lacks: left unchanged */
     char **missing;
-    struct snapshot_owner owner; /* the model's owner */
+    struct snapshot_owner owner; /* owner that the model's file names */
 };
 
 /* Fails with Caffe's sentence, "Cannot write to snapshot prefix 'X'.  Make sure that ...", if no
@@ -107,9 +107,9 @@ char *snapshot_residuals_path(const char *model_path, int number);
  * SNAPSHOT_NOT_WRITTEN if the file system refused the file, so that a later try may succeed. */
 enum { SNAPSHOT_NOT_WRITTEN = 1 };
 
-/* Writes a model. owner: the model's, or NULL. A layer without parameters is skipped if another
- * layer has its name; two layers of one name with parameters are an error. The file is composed in
- * memory first, which needs twice its size for a moment. */
+/* Writes a model. owner: owner for the file to name, or NULL. A layer without parameters is skipped
+ * if another layer has its name; two layers of one name with parameters are an error. The file is
+ * composed in memory first, which needs twice its size for a moment. */
 int snapshot_write_model(const char *path, const struct snapshot_owner *owner,
                          const struct snapshot_layer *layers, int nlayers);
 

@@ -45,7 +45,7 @@ static int add_blob(const char *path, struct snapshot_layer *layer, int number, 
     return blob->data ? 0 : -1;
 }
 
-/* Takes over the net's definitions, and sorts the layers into their order. */
+/* Takes over the net's definitions, and sorts the layers into the order of the definitions. */
 static int set_net(struct weights *w, struct text_doc *doc)
 {
     const Caffe__NetParameter *net = spec_net(doc);
