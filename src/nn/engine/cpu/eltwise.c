@@ -8,8 +8,8 @@
 struct eltwise {
     struct cpu_op op;
     size_t n;         /* floats of a tensor in the common format */
-    int32_t *winner;  /* MAX in TRAIN: which bottom */
-    bool passes_grad; /* the top's gradient is bottom 0's, in its memory */
+    int32_t *winner;  /* MAX in TRAIN: number of the bottom with the maximum */
+    bool passes_grad; /* top's gradient and bottom 0's share memory */
 };
 
 static const struct cpu_format *eltwise_format(const struct cpu_op *op)
@@ -23,7 +23,7 @@ static const struct cpu_format *eltwise_format(const struct cpu_op *op)
     return format;
 }
 
-/* A sum's gradient is that of each term; the first needs no copy of it. */
+/* Returns true if bottom 0 can share the top's gradient, which a sum passes on unchanged. */
 static bool eltwise_passes_grad(const struct eltwise *elt, const struct cpu_format *format)
 {
     const struct cpu_op *op = &elt->op;
@@ -61,7 +61,7 @@ CPU_KERNEL static void eltwise_product_piece(float *restrict y, const float *res
         y[i] *= x[i];
 }
 
-/* Caffe's rule for equal values: the second beats the first, later ones must be greater. */
+/* Applies Caffe's rule for equal values: bottom 1 beats bottom 0, later bottoms must be greater. */
 CPU_KERNEL static void eltwise_max_piece(float *restrict y, int32_t *restrict winner,
                                          const float *restrict x, int32_t who, size_t n)
 {
@@ -124,7 +124,7 @@ static int eltwise_forward(struct cpu_op *op)
     return 0;
 }
 
-/* The product of the others, not y / x: x may be 0. */
+/* Computes a piece of a bottom's gradient: a product's without y / x, since x may be 0. */
 static void eltwise_backward_piece(struct eltwise *elt, int who, const float *dy, float *dx,
                                    size_t at, size_t n)
 {
@@ -156,8 +156,8 @@ static bool eltwise_relays(const struct eltwise *elt, int i)
     return elt->op.out[i].reorder.primitive != NULL;
 }
 
-/* The gradients of one bottom, or (-1) of all whose memory is in the common format, a piece at a
- * time. Downwards: bottom 0's gradient may take the memory that the others are made from. */
+/* Computes gradients, a piece at a time: of bottom `one` or, with -1, of all bottoms whose
+ * gradients have the common format. Bottom 0 comes last: its gradient may share dy's memory. */
 static void eltwise_backward_pieces(struct eltwise *elt, int one, bool relu)
 {
     struct cpu_op *op = &elt->op;
@@ -168,7 +168,7 @@ static void eltwise_backward_pieces(struct eltwise *elt, int one, bool relu)
     for (size_t at = 0; at < elt->n; at += CPU_PIECE) {
         size_t n = cpu_piece(elt->n, at);
         if (relu)
-            cpu_relu_back_piece(y + at, dy + at, 0, dy + at, n); /* y tells where it cut */
+            cpu_relu_back_piece(y + at, dy + at, 0, dy + at, n); /* y tells where the ReLU cut */
         for (int i = op->args.nbottoms - 1; i >= 0; i--)
             if (eltwise_writes(elt, i) && (one < 0 ? !eltwise_relays(elt, i) : i == one))
                 eltwise_backward_piece(elt, i, dy, cpu_op_dx(op, i), at, n);
