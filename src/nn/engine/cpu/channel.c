@@ -384,11 +384,11 @@ static void strip_sum(struct cpu_engine *engine, const struct cpu_channels *c,
             const double n = (double)chunk_pixels(c, t);
 #pragma omp simd
             for (int64_t i = 0; i < strip->n; i++) {
-                double rest = partial[block + i], own = partial[i] + rest / n; /* mean */
-                double away = mean ? own - mean[i] : 0;
+                double rest = partial[block + i], chunk_mean = partial[i] + rest / n;
+                double away = mean ? chunk_mean - mean[i] : 0;
 
-                sum[i] +=
-                    mean ? partial[2 * block + i] - rest * rest / n + away * away * n : own * n;
+                sum[i] += mean ? partial[2 * block + i] - rest * rest / n + away * away * n
+                               : chunk_mean * n;
             }
         }
 }

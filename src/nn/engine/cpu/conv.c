@@ -22,18 +22,18 @@ struct weights {
 };
 
 /* Arguments of one pass: two inputs, one output, and the bias (or its gradient). */
-enum { READ, READ_TOO, WRITTEN, BIASES, ARGS };
+enum { INPUT_A, INPUT_B, OUTPUT, BIAS, ARGS };
 
 struct conv {
     struct cpu_op op;
-    bool own;                              /* our own Winograd computes all passes */
+    bool by_winograd;                      /* our own Winograd computes all passes */
     bool halves;                           /* operands are bfloat16 */
     bool padded;                           /* see struct conv_plan */
-    struct winograd winograd[CONV_PASSES]; /* plans, if own */
-    struct cpu_primitive primitive[CONV_PASSES][CONV_SLICES]; /* oneDNN's, one for each slice */
+    struct winograd winograd[CONV_PASSES]; /* plans, if by_winograd */
+    struct cpu_primitive primitive[CONV_PASSES][CONV_SLICES]; /* oneDNN's primitives, one a slice */
     int slices[CONV_PASSES];                                  /* see struct conv_plan */
     size_t step[CONV_PASSES][ARGS];      /* floats from a slice's argument to the next slice's */
-    size_t made_elems;                   /* floats of a weight gradient in oneDNN's layout */
+    size_t diff_elems;                   /* floats of a weight gradient in oneDNN's layout */
     struct weights weights[CONV_PASSES]; /* used by CONV_FORWARD and CONV_DATA */
     struct cpu_primitive diff_weights;   /* reorder to plain; empty where oneDNN's is plain */
     struct cpu_view src, src_again;      /* bottom for forward; for backward, in another format */
@@ -84,16 +84,16 @@ static int conv_primitives(const struct conv *conv, enum conv_pass pass)
 
 static int conv_diff_weights_create(struct conv *conv, const struct conv_plan *plan)
 {
-    const_md_t made = conv_desc_md(plan->desc[CONV_WEIGHTS], DNNL_ARG_DIFF_WEIGHTS);
-    bool plain = dnnl_memory_desc_equal(made, plan->plain_weights);
+    const_md_t diff = conv_desc_md(plan->desc[CONV_WEIGHTS], DNNL_ARG_DIFF_WEIGHTS);
+    bool plain = dnnl_memory_desc_equal(diff, plan->plain_weights);
 
     if ((!plain || conv->slices[CONV_WEIGHTS] > 1) &&
         cpu_work_reserve(conv->op.engine, WORK_WEIGHT_GRAD,
                          (size_t)conv_primitives(conv, CONV_WEIGHTS) *
-                             conv->step[CONV_WEIGHTS][WRITTEN] * sizeof(float)))
+                             conv->step[CONV_WEIGHTS][OUTPUT] * sizeof(float)))
         return -1;
     return plain ? 0
-                 : cpu_reorder_create(conv->op.engine, &conv->op.owner, made, plan->plain_weights,
+                 : cpu_reorder_create(conv->op.engine, &conv->op.owner, diff, plan->plain_weights,
                                       &conv->diff_weights);
 }
 
@@ -106,7 +106,7 @@ static const int pass_args[CONV_PASSES][ARGS] = {
 /* Returns true if the pass has argument i. */
 static bool conv_takes(const struct conv *conv, enum conv_pass pass, int i)
 {
-    return pass_args[pass][i] != 0 && (i != BIASES || conv->op.args.u.conv.bias);
+    return pass_args[pass][i] != 0 && (i != BIAS || conv->op.args.u.conv.bias);
 }
 
 static int conv_primitive_create(struct conv *conv, const struct conv_plan *plan,
@@ -140,14 +140,14 @@ static int conv_primitives_create(struct conv *conv, const struct conv_plan *pla
     return status ? -1 : 0;
 }
 
-static int conv_own_create(struct conv *conv, enum conv_pass pass)
+static int conv_winograd_create(struct conv *conv, enum conv_pass pass)
 {
-    const struct winograd *own = &conv->winograd[pass];
+    const struct winograd *plan = &conv->winograd[pass];
     bool keeps = pass != CONV_WEIGHTS && !conv_weights_change(conv);
 
-    if (keeps && conv_weights_keep(conv, winograd_points_bytes(own), &conv->weights[pass]))
+    if (keeps && conv_weights_keep(conv, winograd_points_bytes(plan), &conv->weights[pass]))
         return -1;
-    return cpu_work_reserve(conv->op.engine, WORK_SCRATCHPAD, winograd_bytes(own, keeps));
+    return cpu_work_reserve(conv->op.engine, WORK_SCRATCHPAD, winograd_bytes(plan, keeps));
 }
 
 /* Sets the steps between slices. Slices share parameters; a slice's gradients are contiguous. */
@@ -155,7 +155,7 @@ static void conv_steps_find(struct conv *conv, const struct conv_plan *plan, enu
 {
     size_t *step = conv->step[pass];
 
-    for (int i = 0; i < BIASES; i++)
+    for (int i = 0; i < BIAS; i++)
         step[i] =
             pass_args[pass][i] == DNNL_ARG_WEIGHTS
                 ? 0
@@ -163,9 +163,9 @@ static void conv_steps_find(struct conv *conv, const struct conv_plan *plan, enu
                       sizeof(float);
     if (pass != CONV_WEIGHTS)
         return;
-    conv->made_elems = step[WRITTEN];
-    step[WRITTEN] += conv->bias_elems;
-    step[BIASES] = step[WRITTEN];
+    conv->diff_elems = step[OUTPUT];
+    step[OUTPUT] += conv->bias_elems;
+    step[BIAS] = step[OUTPUT];
 }
 
 /* Reserves memory for the pass's rounded operands. The weights' own reorder makes bfloat16. */
@@ -193,8 +193,8 @@ static int conv_pass_create(struct conv *conv, const struct conv_plan *plan, enu
         return conv_product_create(&conv->op, pass, &conv->product);
     if (conv_operands_reserve(conv, plan, pass))
         return -1;
-    if (conv->own)
-        return conv_own_create(conv, pass);
+    if (conv->by_winograd)
+        return conv_winograd_create(conv, pass);
     conv_steps_find(conv, plan, pass);
     return error_status((pass == CONV_WEIGHTS ? conv_diff_weights_create(conv, plan)
                                               : conv_weights_create(conv, plan, pass)) ||
@@ -260,8 +260,8 @@ static int conv_create(struct cpu_op *op)
 
     conv->weight_elems = shape_elems(&op->args.params[0]->shape);
     conv->bias_elems = op->args.u.conv.bias ? shape_elems(&op->args.params[1]->shape) : 0;
-    conv->own = plan.own;
-    conv->halves = conv_rounds(op) && !plan.own;
+    conv->by_winograd = plan.by_winograd;
+    conv->halves = conv_rounds(op) && !plan.by_winograd;
     conv->padded = plan.padded;
     memcpy(conv->slices, plan.slices, sizeof conv->slices);
     memcpy(conv->winograd, plan.winograd, sizeof conv->winograd);
@@ -330,7 +330,7 @@ static bool conv_multiplies(const struct conv *conv, enum conv_pass pass)
     return conv->product.pass[pass].matmul.primitive != NULL;
 }
 
-static void conv_own_run(struct conv *conv, enum conv_pass pass, struct winograd_data data)
+static void conv_winograd_run(struct conv *conv, enum conv_pass pass, struct winograd_data data)
 {
     data.scratch = conv->op.engine->work[WORK_SCRATCHPAD].data;
     data.points = conv->weights[pass].copy;
@@ -377,11 +377,11 @@ static int conv_pass_run(struct conv *conv, enum conv_pass pass, const float *co
                                  (const void *const[]){data[0], data[1], data[2], data[3]});
 #pragma omp parallel for reduction(| : failed)
     for (int s = 0; s < conv->slices[pass]; s++) {
-        const void *own[ARGS];
+        const void *slice_data[ARGS];
 
         for (int i = 0; i < ARGS; i++)
-            own[i] = data[i] ? data[i] + (size_t)s * step[i] : NULL;
-        failed |= cpu_primitive_run(engine, &conv->primitive[pass][s], own);
+            slice_data[i] = data[i] ? data[i] + (size_t)s * step[i] : NULL;
+        failed |= cpu_primitive_run(engine, &conv->primitive[pass][s], slice_data);
     }
     return failed ? error_set("oneDNN: a pass over some of the images failed") : 0;
 }
@@ -396,8 +396,8 @@ static int conv_forward_run(struct conv *conv, const float *x, const float *bias
     if (conv->padded)
         x = conv_pad(conv, x, &elems);
     x = conv_operand(conv, WORK_ROUNDED_X, x, elems);
-    if (conv->own) {
-        conv_own_run(
+    if (conv->by_winograd) {
+        conv_winograd_run(
             conv, CONV_FORWARD,
             (struct winograd_data){.x = x, .bias = bias, .y = y, .relu = conv->op.args.relu});
         return 0;
@@ -416,23 +416,23 @@ static int conv_forward(struct cpu_op *op)
     if (cpu_view_move(op->engine, &conv->src) ||
         conv_forward_run(conv, cpu_view_data(op->engine, &conv->src), bias, top->value.data))
         return -1;
-    if (op->args.relu && !conv->own)
+    if (op->args.relu && !conv->by_winograd)
         cpu_relu_run(top->value.data, 0, top->value.data, cpu_tensor_stored(&top->value));
     return 0;
 }
 
 /* Adds up the slices' gradients in the memory of the first slice. */
-static void conv_slices_add(const struct conv *conv, float *made)
+static void conv_slices_add(const struct conv *conv, float *diff)
 {
-    const size_t elems = conv->step[CONV_WEIGHTS][WRITTEN];
+    const size_t elems = conv->step[CONV_WEIGHTS][OUTPUT];
     const int slices = conv->slices[CONV_WEIGHTS];
 
 #pragma omp parallel for
     for (size_t i = 0; i < elems; i += CPU_PIECE)
         for (int step = 1; step < slices; step *= 2)
             for (int s = 0; s < slices; s += 2 * step)
-                cpu_axpby_piece(made + (size_t)s * elems + i, 1,
-                                made + (size_t)(s + step) * elems + i, 1, cpu_piece(elems, i));
+                cpu_axpby_piece(diff + (size_t)s * elems + i, 1,
+                                diff + (size_t)(s + step) * elems + i, 1, cpu_piece(elems, i));
 }
 
 /* Computes the gradients of weights and biases, plain, into weight and bias. */
@@ -443,38 +443,38 @@ static int conv_weights_run(struct conv *conv, float *weight, float *bias)
     struct param *const *params = conv->op.args.params;
     const float *x = cpu_view_data(engine, src);
     const float *dy = conv_operand_dy(conv, &conv->diff_dst_weights);
-    float *made = conv->diff_weights.primitive ? engine->work[WORK_WEIGHT_GRAD].data : weight;
-    float *made_bias = bias;
+    float *diff = conv->diff_weights.primitive ? engine->work[WORK_WEIGHT_GRAD].data : weight;
+    float *diff_bias = bias;
     bool several = conv->slices[CONV_WEIGHTS] > 1;
 
     if (conv_multiplies(conv, CONV_WEIGHTS))
         return conv_product_weights(
             &conv->product, x, cpu_view_data(engine, &conv->diff_dst_weights), dy, weight, bias);
     x = conv_operand(conv, WORK_ROUNDED_X, x, src->elems);
-    if (conv->own) {
-        conv_own_run(conv, CONV_WEIGHTS,
-                     (struct winograd_data){
-                         .x = x,
-                         .dy = dy,
-                         .dweights = params[0]->wants_grad ? weight : NULL,
-                         .dbias = conv->bias_elems && params[1]->wants_grad ? bias : NULL});
+    if (conv->by_winograd) {
+        conv_winograd_run(conv, CONV_WEIGHTS,
+                          (struct winograd_data){
+                              .x = x,
+                              .dy = dy,
+                              .dweights = params[0]->wants_grad ? weight : NULL,
+                              .dbias = conv->bias_elems && params[1]->wants_grad ? bias : NULL});
         return 0;
     }
     if (several) {
-        made = engine->work[WORK_WEIGHT_GRAD].data;
-        made_bias = made + conv->made_elems;
+        diff = engine->work[WORK_WEIGHT_GRAD].data;
+        diff_bias = diff + conv->diff_elems;
     }
-    if (conv_pass_run(conv, CONV_WEIGHTS, (const float *const[ARGS]){x, dy, made, made_bias}))
+    if (conv_pass_run(conv, CONV_WEIGHTS, (const float *const[ARGS]){x, dy, diff, diff_bias}))
         return -1;
     if (several) {
-        conv_slices_add(conv, made);
-        memcpy(bias, made_bias, conv->bias_elems * sizeof *bias);
+        conv_slices_add(conv, diff);
+        memcpy(bias, diff_bias, conv->bias_elems * sizeof *bias);
     }
-    if (made == weight || !params[0]->wants_grad)
+    if (diff == weight || !params[0]->wants_grad)
         return 0;
     if (conv->diff_weights.primitive)
-        return cpu_reorder_run(engine, &conv->diff_weights, made, weight);
-    memcpy(weight, made, conv->weight_elems * sizeof *weight);
+        return cpu_reorder_run(engine, &conv->diff_weights, diff, weight);
+    memcpy(weight, diff, conv->weight_elems * sizeof *weight);
     return 0;
 }
 
@@ -506,8 +506,8 @@ static int conv_data_run(struct conv *conv, float *dx)
 
     if (conv_multiplies(conv, CONV_DATA))
         return conv_product_data(&conv->product, dy, dx);
-    if (conv->own) {
-        conv_own_run(conv, CONV_DATA, (struct winograd_data){.x = dy, .y = dx});
+    if (conv->by_winograd) {
+        conv_winograd_run(conv, CONV_DATA, (struct winograd_data){.x = dy, .y = dx});
         return 0;
     }
     return error_status(
@@ -551,7 +551,7 @@ static void conv_destroy(struct cpu_op *op)
 
 static void conv_describe(const struct cpu_op *op, char words[ENGINE_OP_WORDS])
 {
-    if (((const struct conv *)op)->own)
+    if (((const struct conv *)op)->by_winograd)
         snprintf(words, ENGINE_OP_WORDS, "Winograd");
     else if (op->engine->options.math == MATH_BF16)
         snprintf(words, ENGINE_OP_WORDS, "bf16");

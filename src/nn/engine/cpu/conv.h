@@ -19,8 +19,8 @@ struct conv_formats {
 /* Code of all passes: oneDNN's primitives, or our own Winograd. */
 struct conv_plan {
     struct conv_formats formats[CONV_PASSES];
-    bool own;
-    struct winograd winograd[CONV_PASSES];   /* plans, if own */
+    bool by_winograd;
+    struct winograd winograd[CONV_PASSES];   /* plans, if by_winograd */
     dnnl_primitive_desc_t desc[CONV_PASSES]; /* oneDNN's; NULL: no such pass */
     /* Number of slices into which a pass cuts the images. One thread computes a slice, and desc is
      * for one slice. 0: one primitive computes all images with all threads. Each slice makes its
@@ -48,7 +48,8 @@ int conv_plan_create(const struct cpu_op *op, struct conv_plan *out);
 void conv_plan_destroy(struct conv_plan *plan);
 
 /* Returns true if our own Winograd computes the convolution (conv_winograd.c): by the rule, or if
- * engine_options.convolution asks for it. Fills out->own, winograd, formats; nothing to destroy. */
+ * engine_options.convolution asks for it. Fills out->by_winograd, winograd, formats; nothing to
+ * destroy. */
 bool conv_winograd_plan(const struct cpu_op *op, struct conv_plan *out);
 
 /* Passes of a convolution with a 1-pixel window as products of bfloat16 (conv_product.c). */

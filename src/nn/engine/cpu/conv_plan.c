@@ -250,20 +250,20 @@ static int ask_pass(const struct cpu_op *op, dnnl_format_tag_t tag, const struct
                     bool pads, enum conv_pass pass, struct answer *out)
 {
     int slices = choose_slices(op, pass);
-    struct answer one, all;
+    struct answer single, all;
     bool whole;
 
     if (slices == 0 || pass == CONV_WEIGHTS)
         return ask(op, tag, images, pads, pass, slices, out);
-    if (ask(op, tag, images, pads, pass, 1, &one) == 0 && sums_in_one_order(one.desc)) {
-        *out = one;
-        whole = ask(op, tag, images, pads, pass, 0, &all) == 0 && is_same_code(&one, &all);
+    if (ask(op, tag, images, pads, pass, 1, &single) == 0 && sums_in_one_order(single.desc)) {
+        *out = single;
+        whole = ask(op, tag, images, pads, pass, 0, &all) == 0 && is_same_code(&single, &all);
         if (whole)
             *out = all;
-        answer_destroy(whole ? &one : &all);
+        answer_destroy(whole ? &single : &all);
         return 0;
     }
-    answer_destroy(&one);
+    answer_destroy(&single);
     return ask(op, tag, images, pads, pass, slices, out);
 }
 
@@ -283,7 +283,7 @@ static int conv_direct_plan(const struct cpu_op *op, dnnl_format_tag_t tag, stru
     struct answer answer;
     int status;
 
-    *out = (struct conv_plan){.own = false};
+    *out = (struct conv_plan){.by_winograd = false};
     status = question_make(op, tag, bottom, &op->args.tops[0]->value.shape, true, CONV_FORWARD, &q);
     out->plain_weights = q.plain_weights;
     q.plain_weights = NULL;
@@ -362,10 +362,10 @@ static bool conv_strided_1x1(const struct cpu_op *op)
 
 int conv_plan_create(const struct cpu_op *op, struct conv_plan *out)
 {
-    struct conv_plan last = {.own = false};
+    struct conv_plan last = {.by_winograd = false};
     bool volume = conv_first_axis(op) == 0;
 
-    *out = (struct conv_plan){.own = false};
+    *out = (struct conv_plan){.by_winograd = false};
     if (conv_winograd_plan(op, out))
         return 0;
     if (conv_direct_plan(op, dnnl_format_tag_any, out)) {

@@ -82,7 +82,7 @@ bool conv_winograd_plan(const struct cpu_op *op, struct conv_plan *out)
     const struct conv_args *a = &op->args.u.conv;
     const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
 
-    out->own =
+    out->by_winograd =
         op->engine->options.convolution != CONVOLUTION_DIRECT &&
         (op->engine->options.math != MATH_BF16 || (cpu_rounds(op->engine) && !cpu_has_amx())) &&
         x->naxes == 4 && fits_int(x) && fits_int(y) && a->kernel[0] == a->kernel[1] &&
@@ -90,5 +90,5 @@ bool conv_winograd_plan(const struct cpu_op *op, struct conv_plan *out)
         plan_passes(op, out) &&
         (op->engine->options.convolution == CONVOLUTION_WINOGRAD ||
          goes_by_rule(op, &out->winograd[CONV_FORWARD]));
-    return out->own;
+    return out->by_winograd;
 }

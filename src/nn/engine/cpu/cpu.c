@@ -27,9 +27,9 @@ static void cpu_enter(const struct cpu_engine *engine)
         omp_set_num_threads(engine->threads);
 }
 
-void cpu_threads(const struct cpu_engine *engine, bool one)
+void cpu_threads(const struct cpu_engine *engine, bool single)
 {
-    omp_set_num_threads(one ? 1 : engine->threads);
+    omp_set_num_threads(single ? 1 : engine->threads);
 }
 
 static void cpu_close(void *context)

@@ -96,8 +96,8 @@ struct cpu_view {
     struct cpu_primitive reorder; /* empty where the tensor has the chosen format */
     bool written;
     enum cpu_work_slot slot;
-    float *own;   /* memory of slot WORK_OWN, owned by the op */
-    size_t elems; /* floats in the chosen format, padding included */
+    float *memory; /* copy of slot WORK_OWN, owned by the op */
+    size_t elems;  /* floats in the chosen format, padding included */
 };
 
 struct cpu_kind;
@@ -178,7 +178,7 @@ int cpu_status(dnnl_status_t status, const char *call);
 void cpu_processor(char words[ENGINE_PROCESSOR_WORDS]);
 
 /* Makes oneDNN create primitives for one thread, or again for the engine's threads (cpu.c). */
-void cpu_threads(const struct cpu_engine *engine, bool one);
+void cpu_threads(const struct cpu_engine *engine, bool single);
 /* Computes device_i.gemm within an op (cpu.c). */
 int cpu_gemm(const struct cpu_engine *engine, bool trans_a, bool trans_b, int64_t m, int64_t n,
              int64_t k, float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,

@@ -348,27 +348,28 @@ int cpu_format_reorder_create(struct cpu_engine *engine, struct owner *owner,
 int cpu_view_create(struct cpu_op *op, struct tensor *tensor, const struct cpu_format *format,
                     bool written, enum cpu_work_slot slot, struct cpu_view *out)
 {
-    const struct cpu_format *own = cpu_tensor_format(tensor);
+    const struct cpu_format *tensor_format = cpu_tensor_format(tensor);
     size_t bytes = cpu_format_bytes(&tensor->shape, format);
 
     *out = (struct cpu_view){
         .tensor = tensor, .written = written, .slot = slot, .elems = bytes / sizeof(float)};
-    if (own == format)
+    if (tensor_format == format)
         return 0;
-    if (cpu_format_reorder_create(op->engine, &op->owner, &tensor->shape, written ? format : own,
-                                  written ? own : format, &out->reorder))
+    if (cpu_format_reorder_create(op->engine, &op->owner, &tensor->shape,
+                                  written ? format : tensor_format,
+                                  written ? tensor_format : format, &out->reorder))
         return -1;
     if (slot != WORK_OWN)
         return cpu_work_reserve(op->engine, slot, bytes);
-    out->own = cpu_op_alloc(op, bytes, "an input in another format");
-    return out->own ? 0 : -1;
+    out->memory = cpu_op_alloc(op, bytes, "an input in another format");
+    return out->memory ? 0 : -1;
 }
 
 float *cpu_view_data(const struct cpu_engine *engine, const struct cpu_view *view)
 {
     if (!view->reorder.primitive)
         return view->tensor->data;
-    return view->slot == WORK_OWN ? view->own : engine->work[view->slot].data;
+    return view->slot == WORK_OWN ? view->memory : engine->work[view->slot].data;
 }
 
 int cpu_view_move(struct cpu_engine *engine, struct cpu_view *view)

@@ -63,9 +63,9 @@ CPU_KERNEL static void eltwise_product_piece(float *restrict y, const float *res
 
 /* Applies Caffe's rule for equal values: bottom 1 beats bottom 0, later bottoms must be greater. */
 CPU_KERNEL static void eltwise_max_piece(float *restrict y, int32_t *restrict winner,
-                                         const float *restrict x, int32_t who, size_t n)
+                                         const float *restrict x, int32_t bottom, size_t n)
 {
-    if (who == 1) {
+    if (bottom == 1) {
 #pragma omp simd
         for (size_t i = 0; i < n; i++) {
             int32_t keep = y[i] > x[i];
@@ -75,19 +75,20 @@ CPU_KERNEL static void eltwise_max_piece(float *restrict y, int32_t *restrict wi
     } else {
 #pragma omp simd
         for (size_t i = 0; i < n; i++) {
-            int32_t more = x[i] > y[i];
-            y[i] = more ? x[i] : y[i];
-            winner[i] = more ? who : winner[i];
+            int32_t greater = x[i] > y[i];
+            y[i] = greater ? x[i] : y[i];
+            winner[i] = greater ? bottom : winner[i];
         }
     }
 }
 
 CPU_KERNEL static void eltwise_max_back_piece(float *restrict dx, const float *restrict dy,
-                                              const int32_t *restrict winner, int32_t who, size_t n)
+                                              const int32_t *restrict winner, int32_t bottom,
+                                              size_t n)
 {
 #pragma omp simd
     for (size_t i = 0; i < n; i++)
-        dx[i] = winner[i] == who ? dy[i] : 0;
+        dx[i] = winner[i] == bottom ? dy[i] : 0;
 }
 
 static void eltwise_forward_piece(struct eltwise *elt, float *y, size_t at, size_t n)
@@ -125,22 +126,22 @@ static int eltwise_forward(struct cpu_op *op)
 }
 
 /* Computes a piece of a bottom's gradient: a product's without y / x, since x may be 0. */
-static void eltwise_backward_piece(struct eltwise *elt, int who, const float *dy, float *dx,
+static void eltwise_backward_piece(struct eltwise *elt, int bottom, const float *dy, float *dx,
                                    size_t at, size_t n)
 {
     struct cpu_op *op = &elt->op;
 
     switch (op->args.u.eltwise.operation) {
     case ELTWISE_SUM:
-        cpu_axpby_piece(dx + at, op_eltwise_coeff(&op->args, who), dy + at, 0, n);
+        cpu_axpby_piece(dx + at, op_eltwise_coeff(&op->args, bottom), dy + at, 0, n);
         break;
     case ELTWISE_MAX:
-        eltwise_max_back_piece(dx + at, dy + at, elt->winner + at, who, n);
+        eltwise_max_back_piece(dx + at, dy + at, elt->winner + at, bottom, n);
         break;
     case ELTWISE_PROD:
         memcpy(dx + at, dy + at, n * sizeof *dx);
         for (int i = 0; i < op->args.nbottoms; i++)
-            if (i != who)
+            if (i != bottom)
                 eltwise_product_piece(dx + at, cpu_op_x(op, i) + at, n);
         break;
     }
@@ -156,9 +157,9 @@ static bool eltwise_relays(const struct eltwise *elt, int i)
     return elt->op.out[i].reorder.primitive != NULL;
 }
 
-/* Computes gradients, a piece at a time: of bottom `one` or, with -1, of all bottoms whose
+/* Computes gradients, a piece at a time: of one bottom or, with -1, of all bottoms whose
  * gradients have the common format. Bottom 0 comes last: its gradient may share dy's memory. */
-static void eltwise_backward_pieces(struct eltwise *elt, int one, bool relu)
+static void eltwise_backward_pieces(struct eltwise *elt, int bottom, bool relu)
 {
     struct cpu_op *op = &elt->op;
     const float *y = op->args.tops[0]->value.data;
@@ -170,7 +171,7 @@ static void eltwise_backward_pieces(struct eltwise *elt, int one, bool relu)
         if (relu)
             cpu_relu_back_piece(y + at, dy + at, 0, dy + at, n); /* y tells where the ReLU cut */
         for (int i = op->args.nbottoms - 1; i >= 0; i--)
-            if (eltwise_writes(elt, i) && (one < 0 ? !eltwise_relays(elt, i) : i == one))
+            if (eltwise_writes(elt, i) && (bottom < 0 ? !eltwise_relays(elt, i) : i == bottom))
                 eltwise_backward_piece(elt, i, dy, cpu_op_dx(op, i), at, n);
     }
 }

@@ -94,9 +94,9 @@ INLINE void pool_max_strip(const float *x, const struct op_windows *a, int64_t b
     FOR_WINDOW(a, win, here)
     {
         floats value = *(const floats *)(x + here * block);
-        ints more = value > best;
-        best = (floats)((more & (ints)value) | (~more & (ints)best));
-        at = (more & (int32_t)here) | (~more & at);
+        ints greater = value > best;
+        best = (floats)((greater & (ints)value) | (~greater & (ints)best));
+        at = (greater & (int32_t)here) | (~greater & at);
     }
     *(floats *)y = best;
     *(ints *)from = at;

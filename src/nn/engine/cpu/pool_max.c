@@ -70,10 +70,10 @@ struct maxima {
 /* Takes values above the greatest so far. Calls come in reading order. */
 INLINE void maxima_take(struct maxima *m, const floats *value, const ints *place)
 {
-    ints more = *value > m->best;
+    ints greater = *value > m->best;
 
-    m->best = (floats)((more & (ints)*value) | (~more & (ints)m->best));
-    m->at = (more & *place) | (~more & m->at);
+    m->best = (floats)((greater & (ints)*value) | (~greater & (ints)m->best));
+    m->at = (greater & *place) | (~greater & m->at);
 }
 
 INLINE void maxima_take_place(struct maxima *m, const floats *value, int place)
@@ -107,12 +107,13 @@ INLINE void window_strip(int side, struct span rows, struct span columns, int64_
     maxima_start(&all);
 #pragma GCC unroll 3
     for (int64_t r = rows.begin; r < rows.end; r++) {
-        struct maxima one;
-        maxima_start(&one);
+        struct maxima line;
+        maxima_start(&line);
 #pragma GCC unroll 3
         for (int64_t c = columns.begin; c < columns.end; c++)
-            maxima_take_place(&one, (const floats *)(x + r * row + c * block), (int)(r * side + c));
-        maxima_take(&all, &one.best, &one.at);
+            maxima_take_place(&line, (const floats *)(x + r * row + c * block),
+                              (int)(r * side + c));
+        maxima_take(&all, &line.best, &line.at);
     }
     maxima_store(&all, y, where);
 }
@@ -128,16 +129,16 @@ INLINE void row_strip(int side, int64_t row, const float *x, float *y, uint8_t *
         floats a = *(const floats *)x, b = *(const floats *)(x + OCTET);
         floats even = SHUFFLE(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
         floats odd = SHUFFLE(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
-        struct maxima one;
-        maxima_start(&one);
-        maxima_take_place(&one, &even, r * side);
-        maxima_take_place(&one, &odd, r * side + 1);
+        struct maxima line;
+        maxima_start(&line);
+        maxima_take_place(&line, &even, r * side);
+        maxima_take_place(&line, &odd, r * side + 1);
         if (side == MOST) {
             floats last = *(const floats *)(x + OCTET + 1);
             last = SHUFFLE(even, last, 1, 2, 3, 4, 5, 6, 7, 15);
-            maxima_take_place(&one, &last, r * side + 2);
+            maxima_take_place(&line, &last, r * side + 2);
         }
-        maxima_take(&all, &one.best, &one.at);
+        maxima_take(&all, &line.best, &line.at);
     }
     maxima_store(&all, y, where);
 }
@@ -252,11 +253,11 @@ struct taken {
     floats dy;
 };
 
-INLINE void taken_load(struct taken *t, bool there, const float *dy, const uint8_t *where)
+INLINE void taken_load(struct taken *t, bool exists, const float *dy, const uint8_t *where)
 {
     t->at = (ints){0} + NONE;
     t->dy = (floats){0};
-    if (there) {
+    if (exists) {
         t->at = __builtin_convertvector(*(const bytes *)where, ints);
         t->dy = *(const floats *)dy;
     }

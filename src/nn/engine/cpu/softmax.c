@@ -89,14 +89,14 @@ const struct cpu_kind cpu_softmax = {
 struct class_loss {
     struct loss loss;
     struct scores scores;
-    float *own;      /* probabilities, if no second top holds them; else NULL */
-    float *row_sums; /* infogain loss: sums of H's rows */
+    float *probabilities; /* NULL: the second top holds them */
+    float *row_sums;      /* infogain loss: sums of H's rows */
 };
 
 /* Returns the probabilities of the last forward. */
 static float *class_loss_p(const struct class_loss *loss)
 {
-    return loss->own ? loss->own : loss->loss.op.args.tops[1]->value.data;
+    return loss->probabilities ? loss->probabilities : loss->loss.op.args.tops[1]->value.data;
 }
 
 static int class_loss_create(struct cpu_op *op, const struct loss_args *a)
@@ -106,9 +106,9 @@ static int class_loss_create(struct cpu_op *op, const struct loss_args *a)
     loss->scores = scores_of(op, a->axis, a->has_ignore_label, a->ignore_label);
     if (op->args.ntops == 2)
         return 0;
-    loss->own = cpu_op_alloc(op, shape_elems(&op->args.bottoms[0]->value.shape) * sizeof(float),
-                             "class probabilities");
-    return loss->own ? 0 : -1;
+    loss->probabilities = cpu_op_alloc(
+        op, shape_elems(&op->args.bottoms[0]->value.shape) * sizeof(float), "class probabilities");
+    return loss->probabilities ? 0 : -1;
 }
 
 static int softmax_loss_create(struct cpu_op *op)

@@ -55,9 +55,9 @@ static const float *side_plane(const struct side *s, int image, int block)
 
 static void tile_at(const struct winograd *p, int tile, int *image, int *y, int *x)
 {
-    int one = p->down * p->across, t = tile % one;
+    int per_image = p->down * p->across, t = tile % per_image;
 
-    *image = tile / one;
+    *image = tile / per_image;
     *y = t / p->across * p->step;
     *x = t % p->across * p->step;
 }
@@ -175,13 +175,13 @@ static void weights_gather(const struct winograd_shape *s, const float *w, int o
     for (int a = 0; a < LANES; a++)
         for (int b = 0; b < LANES; b++) {
             int output = s->turned ? b : a, channel = s->turned ? a : b;
-            bool there = o + output < s->out && c + channel < s->in;
+            bool exists = o + output < s->out && c + channel < s->in;
             const float *from = w + (s->turned ? (size_t)(c + channel) * s->out + o + output
                                                : (size_t)(o + output) * s->in + c + channel) *
                                         taps;
             for (int k = 0; k < taps; k++)
                 lanes[(channel * taps + (s->turned ? taps - 1 - k : k)) * LANES + output] =
-                    there ? from[k] : 0;
+                    exists ? from[k] : 0;
         }
 }
 
