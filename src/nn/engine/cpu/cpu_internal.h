@@ -132,7 +132,7 @@ struct cpu_kind {
     enum cpu_blobs blobs;
     int plain;  /* bottoms taken by CPU_PLAIN and CPU_PLAIN_AGAIN; 0: one */
     bool loads; /* forward reorders its bottoms itself; else the engine does, before forward */
-    int (*create)(struct cpu_op *op); /* NULL: `blobs` sets up everything */
+    int (*create)(struct cpu_op *op); /* NULL: nothing more to set up */
     /* Runs either pass of an operator that is one function: y of x or, where back, dx of dy.
      * forward and gradient are then NULL; there is one top, and only bottom 0 gets a gradient. */
     int (*run)(struct cpu_op *op, bool back, const float *from, float *to);

@@ -9,7 +9,7 @@
  * small chunks keep the weights' points in the caches. */
 enum { GROUP = 192, ROUND = 12, CHUNK = 512, FEW_TILES_CHUNK = 96 };
 
-/* Bytes of scratch above which chunks are halved, as long as possible. */
+/* Bytes of scratch above which chunks are halved, down to one panel. */
 static const size_t enough = (size_t)96 << 20;
 
 static int up(int n, int to)
