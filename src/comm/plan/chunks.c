@@ -265,8 +265,8 @@ static int compare_shares(const void *left, const void *right)
     return a->home < b->home ? -1 : a->home > b->home;
 }
 
-/* True if the bucket may be added up along a tree. A codec would round every partial sum; workers
- * in different iterations would need memory for each. */
+/* Returns true if the bucket may be added up along a tree. A codec would round every partial sum;
+ * workers in different iterations would need memory for each. */
 static bool allows_tree(const struct plan *plan, const struct bucket *bucket)
 {
     bool allowed = bucket->scheme->trees && plan->nworkers > 1 && !plan->dedicated &&
@@ -277,7 +277,7 @@ static bool allows_tree(const struct plan *plan, const struct bucket *bucket)
     return allowed;
 }
 
-/* True if direct messages to and from the homes take longer than a tree's successive steps.
+/* Returns true if direct messages to and from the homes take longer than a tree's successive steps.
  * Directly, a home's link carries one message per worker, and each worker's link one per home.
  * Along trees each link carries about one per home, too, and every step waits for its latency and
  * its message. Leaders that are all homes load all links alike, so a tree gains nothing. */

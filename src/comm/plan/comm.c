@@ -238,7 +238,7 @@ int ways_list(const struct scheme *const *registry, enum wire_format wire, const
     return exact;
 }
 
-/* True if factors of that rank have at most half of the matrix's elements. */
+/* Returns true if factors of that rank have at most half of the matrix's elements. */
 static bool fits_rank(const struct group *group, int rank)
 {
     double m = (double)group->outputs, n = (double)group->params[0].elems / m;

@@ -13,7 +13,7 @@ struct comm {
     } policy;
     const struct scheme *scheme; /* NULL unless COMM_SCHEME */
     int rank;         /* rank of the scheme's low-rank factors; 0: the scheme's default rank */
-    const char *text; /* parsed text if that names a rank, otherwise NULL; borrowed */
+    const char *text; /* the parsed text if it names a rank, otherwise NULL; borrowed */
 };
 
 /* Parses "auto", "paper", "none", or the name of a scheme in the registry; a low-rank scheme's may

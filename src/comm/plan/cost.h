@@ -101,8 +101,8 @@ struct cost {
                        simulate_group has played it */
 };
 
-/* True if a server on an engine with memory of its own should update its chunks there, by the
- * measured rates. The host reads values, sums and history and writes two of them; engine memory
+/* Returns true if a server on an engine with memory of its own should update its chunks there, by
+ * the measured rates. The host reads values, sums and history and writes two of them; engine memory
  * needs two transfers of each chunk over the bus. */
 bool cost_updates_remotely(const struct cost_cluster *cluster);
 

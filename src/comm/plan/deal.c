@@ -24,7 +24,7 @@ static bool comes_before(const struct queue *queue, int a, int b)
     return end_a != end_b ? end_a < end_b : a < b;
 }
 
-/* Moves the item at `place` below all items that come before it. */
+/* Restores the heap: the worker at `place` sinks below all workers that come before it. */
 static void sift_down(struct queue *queue, int place)
 {
     int *item = queue->item, moved = item[place], child;

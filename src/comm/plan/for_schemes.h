@@ -48,7 +48,7 @@ static inline size_t plan_slice_begin(const struct bucket *bucket, size_t elems,
     return elems * (size_t)slice / (size_t)bucket->slices;
 }
 
-/* True if the bucket's messages are bfloat16. */
+/* Returns true if the bucket's messages are bfloat16. */
 static inline bool plan_halves(const struct plan *plan, int bucket)
 {
     return plan->buckets[bucket].wire == WIRE_BF16 && plan->nworkers > 1;

@@ -64,8 +64,8 @@ static struct way choose_way(const struct plan *plan, int group)
 
 /* ---- buckets ---- */
 
-/* True if group g - 1 travels with group g and the groups behind, of `bytes` together. These groups
- * wait for group g - 1, so they must be few, whatever the size of g - 1. */
+/* Returns true if group g - 1 travels with group g and the groups behind, of `bytes` together.
+ * These groups wait for group g - 1, so they must be few, whatever the size of g - 1. */
 static bool joins(const struct plan *plan, const struct way *way, int g, size_t bytes)
 {
     enum { PADDING = 16 }; /* most padding between neighbours in the arenas */

@@ -98,7 +98,7 @@ struct bucket {
     int first_chunk, nchunks;
     int moved; /* number of chunks that travel: all; with low rank the first ones, each a piece */
     int first_share, nshares;            /* range in plan->shares */
-    uint64_t gradient_bytes, back_bytes; /* sums over all shares */
+    uint64_t gradient_bytes, back_bytes; /* sums over the bucket's shares */
     /* True if gradients go to each chunk's home, and its answer back, along a tree (plan/tree.h)
      * instead of directly: a message between every leader and one home would take longer than the
      * tree's few steps one after another. */
@@ -139,7 +139,7 @@ struct plan {
     int ncomputing;              /* number of workers, whose gradients are averaged */
     int nleaders;                /* nworkers, and dedicated servers */
     int *leader;                 /* per world rank: number of its leader */
-    int *world_rank;             /* per leader: its world rank, the first of its ranks with rails */
+    int *world_rank;             /* per leader: its world rank; with rails, its first world rank */
     int rails;                   /* number of rails, at least 1 */
     int *rail_rank;              /* per leader and rail: the world rank */
     int *locals; /* per leader: number of workers that it leads, itself included; 0 for dedicated
@@ -151,7 +151,7 @@ struct plan {
     int leaves;                /* leaves of the tree that adds up gradients: workers, or grains */
     bool in_grains;
     struct plan_branch *branches; /* blocks of the tree whose sums workers send, by worker */
-    int *first_branch; /* per worker: index of its first branch; one more ends the last */
+    int *first_branch; /* per worker: index of its first branch; a last entry ends the list */
     bool in_rounds; /* true if factors of some bucket travel in several rounds, or are of low rank:
                        products are due between messages */
     int ngroups;
@@ -163,7 +163,7 @@ struct plan {
     int nchunks;
     struct chunk *chunks; /* chunks of all buckets, one bucket after another */
     int nshares;
-    struct home_share *shares; /* bucket by bucket, by home; none for buckets without home */
+    struct home_share *shares; /* shares of homes, ordered by bucket, then by home */
 };
 
 /* Makes a plan for the groups of a net, whose names and params must outlive the plan. Deals
@@ -197,10 +197,10 @@ size_t plan_gradient_bytes(const struct plan *plan, int chunk);
 /* Returns the bytes of the home's answer for the chunk on the wire. */
 size_t plan_back_bytes(const struct plan *plan, int chunk);
 
-/* True if the world rank computes; dedicated servers do not. */
+/* Returns true if the world rank computes; dedicated servers do not. */
 bool plan_is_worker(const struct plan *plan, int world_rank);
 
-/* True if the world rank is a leader, or one of a leader's rails, and so exchanges messages. */
+/* Returns true if the world rank exchanges messages: as a leader, or as one of a leader's rails. */
 bool plan_leads(const struct plan *plan, int world_rank);
 
 /* Returns the number of a leader's ranks (rails). */
@@ -217,7 +217,7 @@ static inline int plan_rank(const struct plan *plan, int leader, int chunk)
     return plan->rail_rank[leader * plan->rails + plan->chunks[chunk].rail];
 }
 
-/* True if the world rank moves the chunk for its own leader. */
+/* Returns true if the world rank moves the chunk for its own leader. */
 static inline bool plan_leads_chunk(const struct plan *plan, int chunk, int world_rank)
 {
     return plan_rank(plan, plan->leader[world_rank], chunk) == world_rank;
@@ -230,7 +230,7 @@ static inline int plan_branches(const struct plan *plan, int worker)
     return plan->first_branch[worker + 1] - plan->first_branch[worker];
 }
 
-/* True if there is one worker and no dedicated server, so that nothing crosses a network. */
+/* Returns true if nothing crosses a network: there is one worker and no dedicated server. */
 static inline bool plan_is_alone(const struct plan *plan)
 {
     return plan->nworkers == 1 && !plan->dedicated;

@@ -48,11 +48,10 @@ struct scheme {
     bool trees;     /* gradients may travel along trees (struct bucket.log_steps) */
     bool sliced;   /* chunks are independent and move as in plan_home_traffic, so that several ranks
                       of a leader (rails) may share a bucket */
-    bool lossless; /* --comm=auto may choose it: results change by rounding alone */
-    bool lossy;    /* --comm=auto may choose it if --lossy names it: what it rounds away is sent
-                      later */
-    /* True if the scheme can move the group; the parameter server moves the others. NULL: every
-     * group that trains, or with `factors` every factorable one. */
+    bool lossless; /* --comm=auto may choose the scheme, since results change by rounding alone */
+    bool lossy; /* --comm=auto may choose the scheme if --lossy names it; errors are sent later */
+    /* Returns true if the scheme can move the group; the parameter server moves the others. NULL:
+     * every group that trains, or with `factors` every factorable one. */
     bool (*can_move)(const struct group *group);
     /* Returns the elements that chunks of the bucket's weight must be a multiple of, such as a
      * codec's row; the weight (first m x n elements) is cut by itself. NULL: cut anywhere. */
@@ -92,7 +91,7 @@ const struct scheme *scheme_at(const struct scheme *const *registry, int index);
 /* Returns the scheme's name in tables; "-" for NULL. */
 const char *scheme_label(const struct scheme *scheme);
 
-/* True if the scheme can move the group. rank: rank of its low-rank factors, if it has any. */
+/* Returns true if the scheme can move the group. rank: of its low-rank factors, if any. */
 bool scheme_can_move(const struct scheme *scheme, const struct group *group, int rank);
 
 /* ---- ways: a scheme, its rank and its wire format ---- */
@@ -103,10 +102,10 @@ struct way {
     enum wire_format wire;       /* WIRE_FP32 unless scheme_takes_bf16 */
 };
 
-/* True if the scheme's messages may be bfloat16. */
+/* Returns true if the scheme's messages may be bfloat16. */
 bool scheme_takes_bf16(const struct scheme *scheme);
 
-/* True if the scheme moves gradients, which can be added up on the way, and not factors. */
+/* Returns true if the scheme moves gradients, which can be added up on the way, and not factors. */
 static inline bool scheme_sums_gradients(const struct scheme *scheme)
 {
     return !scheme->factors && scheme->rank == 0;

@@ -86,7 +86,7 @@ static double price_of(const struct cost *cost, double weight)
     return weight < 0 ? cost->seconds : cost->busy_seconds + weight * passes_of(cost);
 }
 
-/* True if `a` has the lower price, or an equal price and fewer bytes. */
+/* Returns true if `a` has the lower price, or an equal price and fewer bytes. */
 static bool is_cheaper(const struct cost *a, const struct cost *b, double weight)
 {
     double pa = price_of(a, weight), pb = price_of(b, weight);
@@ -277,8 +277,8 @@ static int find_shortest(const struct choose_answer *answer)
     return best;
 }
 
-/* True if a plan of `seconds` may become the answer with a wider window. Counts plans from `first`
- * to before `end`, played with the usual window, that are shorter. */
+/* Returns true if a plan of `seconds` may become the answer with a wider window. Counts plans from
+ * `first` to before `end`, played with the usual window, that are shorter. */
 static bool is_near(const struct chooser *c, int first, int end, double seconds, double best)
 {
     int before = 0;
@@ -288,7 +288,7 @@ static bool is_near(const struct chooser *c, int first, int end, double seconds,
     return before < SURELY_WIDENED || seconds <= best * (1 + NEAR);
 }
 
-/* True if compute time alone is as long as the best row. */
+/* Returns true if compute time alone is as long as the best row. */
 static bool is_enough(const struct chooser *c)
 {
     const struct plan_options *how = &c->how;

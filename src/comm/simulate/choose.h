@@ -18,10 +18,10 @@ struct choose_question {
                                      read; work is of one iteration, all its micro-batches */
 };
 
-/* Most rows: lossless schemes, the paper's rule and the mixes, then the same with lossy ways. */
+/* Most rows of an answer: schemes, the rule, mixes; all lossless, then with lossy ways. */
 enum { CHOOSE_ROWS = 32 };
 
-/* A candidate with the merge size and window that suit it best. */
+/* A candidate with its best merge size and window. */
 struct choose_row {
     struct way_text name;  /* "paper", "ps", "mixed", "lowrank:2", "ps/bf16", "mixed lossy" */
     struct comm comm;      /* COMM_AUTO: a mix, each group by its cheapest way */
@@ -67,9 +67,9 @@ void choose_print_rows(const struct choose_answer *answer, char out[CHOOSE_WORDS
 /* Writes a sentence on what the lossy ways of question->lossy save and cost. */
 void choose_print_lossy(const struct choose_answer *answer, int ngroups, char out[CHOOSE_WORDS]);
 
-/* True if --comm=auto plays candidates: there are several workers, and several machines or figures
- * that the user gave (--tune=cluster-file). Otherwise the paper's rule decides, because probes on
- * one machine measure memory and each other's computation, and the next run might choose anew. */
+/* Returns true if --comm=auto plays candidates: with several workers, and several machines or
+ * figures that the user gave (--tune=cluster-file). Else the paper's rule decides, as probes on one
+ * machine measure memory and each other's computation, and the next run might choose anew. */
 bool choose_is_asked(int nmachines, int nworkers, bool given_cluster);
 
 #endif

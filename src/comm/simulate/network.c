@@ -44,7 +44,7 @@ static double bytes_between_leaves(const struct simulation *s, const struct endp
 struct load {
     double bytes, leaf_bytes; /* leaf_bytes: part of `bytes` that leaves a leaf switch */
     double least_seconds;
-    bool narrow; /* the homes are fewer than the links of their block */
+    bool narrow; /* true if a block has fewer homes than links */
 };
 
 static inline struct load load_of(const struct simulation *s, const struct message_spec *spec)

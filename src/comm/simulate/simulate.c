@@ -213,7 +213,7 @@ static int leave_layer(struct simulation *s, int endpoint)
     if (a->iteration == SIMULATE_WARM_UP - 1) {
         if (s->iterations == 0)
             s->iterations = enough_iterations(s);
-        s->begin = s->now; /* the slowest worker sets `begin` last */
+        s->begin = s->now; /* later workers overwrite begin: the slowest one's time remains */
         a->stall_seconds = a->join_seconds = 0;
     }
     a->layer = 0;

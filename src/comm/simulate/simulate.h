@@ -55,8 +55,8 @@ struct layer_times {
     struct layer_join *join;    /* forward passes by layer, then backward passes from the last layer
                                    down; NULL: no pass waits for sums */
     int ngroups;
-    int *layer; /* per group: the lowest layer that reads it; backward of that layer makes the
-                   gradient final, its next forward waits for the parameters */
+    int *layer; /* per group: the lowest layer that reads the group. This layer's backward completes
+                   the gradient, and its next forward waits for the parameters */
 };
 
 double layer_times_total(const struct layer_times *times);
@@ -85,9 +85,9 @@ struct simulate_manner {
 struct simulate_watch {
     double begin, seconds; /* seconds: one iteration */
     int intervals;         /* number of intervals of an iteration */
-    double *bytes;         /* bytes of all links in each interval, over all measured iterations; the
-                              caller's, added to */
-    struct link_meter *worst; /* the caller's; takes the greatest figures of any leader in the
+    double *bytes; /* bytes of all links in each interval, summed over the measured iterations; the
+                      caller's array */
+    struct link_meter *worst; /* the caller's meter: gets the greatest figures of any leader in the
                                  measured iterations; unchanged if manner.ring */
 };
 

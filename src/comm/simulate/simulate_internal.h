@@ -120,7 +120,7 @@ struct message_spec {
     int narrow; /* ranks that send, or receive, at the end with fewer of them */
     bool back;
     uint64_t bytes;
-    double count; /* number of real messages that it stands for */
+    double count; /* number of real messages in this one */
 };
 
 struct message {
@@ -172,7 +172,7 @@ struct simulation {
     int iterations, ended; /* measured iterations, 0: not known yet; workers that have ended */
     int round, through;    /* oldest iteration not ended by all workers; workers that ended it */
     int joined;            /* workers that wait in a layer_join */
-    int agreed;            /* consecutive iterations that lasted as long as the one before */
+    int agreed;            /* consecutive iterations of equal duration */
     double round_ended, round_seconds; /* end and duration of the last finished iteration */
     double begin;                      /* start of the measured iterations */
     uint64_t messages;
@@ -210,7 +210,7 @@ static inline int schedule(struct simulation *s, double time, enum event_kind ki
 
 int network_send(struct simulation *s, const struct message_spec *spec);
 int network_head(struct simulation *s, struct message *message);
-int network_deliver(struct simulation *s, struct message *message); /* the message is free then */
+int network_deliver(struct simulation *s, struct message *message); /* frees the message */
 int network_pump(struct simulation *s, int endpoint);
 
 /* ---- the schemes' messages (traffic.c) ---- */

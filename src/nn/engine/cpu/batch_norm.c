@@ -1,9 +1,9 @@
-/* Batch normalisation, with the affine map of a Scale layer and the ReLU behind it if there are.
+/* Batch normalisation, with the affine map of a Scale layer and the ReLU behind it, if present.
  *
- * Forward reads x twice and writes y; backward reads x and dy twice and writes dx over dy's memory.
- * Per channel everything comes down to y = (x - m) a + b and dx = dy a + (x - m) b + d, where m is
- * the mean rounded to float, and b and d make up for the rounding. Where a ReLU cut is seen again
- * from x, so that y is not read. */
+ * Forward reads x twice and writes y. Backward reads x and dy twice and writes dx over dy's memory.
+ * For each channel y = (x - m) a + b and dx = dy a + (x - m) b + d, where m is the mean rounded to
+ * float, and b and d make up for the rounding. Backward sees from x where a ReLU cut, so that y is
+ * not read. */
 #include "engine/cpu/channel.h"
 
 #include <math.h>
@@ -13,13 +13,13 @@ enum statistic { MEAN, VARIANCE, WEIGHT, GAMMA, BETA };
 struct batch_norm {
     struct cpu_op op;
     struct cpu_channels view;
-    double *sums;   /* 4 per slot: mean and variance of the last forward; two sums of backward */
-    double *shared; /* 2 per channel and one more: what all ranks add up; NULL: nothing */
-    double count;   /* elements of a channel in the last forward, of all ranks where they add up */
-    float *slots;   /* 6 per slot, see below; one piece of memory with what follows */
-    float *mean, *inverse; /* of the last forward */
+    double *sums;          /* 4 per slot: last forward's mean and variance; backward's two sums */
+    double *shared;        /* all ranks' sums, 2 per channel, and count; NULL: not shared */
+    double count;          /* elements of a channel in the last forward; of all ranks, if shared */
+    float *slots;          /* 6 per slot, one piece of memory: mean to kept */
+    float *mean, *inverse; /* values of the last forward */
     float *a, *b, *d;
-    float *kept; /* forward's b */
+    float *kept; /* b of forward */
 };
 
 static size_t batch_norm_channels(const struct batch_norm *bn)
@@ -31,7 +31,7 @@ static int batch_norm_create(struct cpu_op *op)
 {
     struct batch_norm *bn = (struct batch_norm *)op;
     const struct tensor *x = &op->args.bottoms[0]->value;
-    int axis = x->shape.naxes < 2 ? 0 : 1; /* of one axis, all is one channel */
+    int axis = x->shape.naxes < 2 ? 0 : 1; /* with one axis, all is one channel */
 
     cpu_channels_view(&x->shape, cpu_tensor_format(x), axis, axis, &bn->view);
     if (cpu_channels_reserve(op->engine, &bn->view))
@@ -53,7 +53,7 @@ static int batch_norm_create(struct cpu_op *op)
     return 0;
 }
 
-/* This batch's mean and variance are in sums; the running ones take part of them. */
+/* Updates the running mean and variance with this batch's, which are in bn->sums. */
 static void batch_norm_update(struct batch_norm *bn)
 {
     const struct batch_norm_args *args = &bn->op.args.u.batch_norm;
@@ -74,8 +74,8 @@ static void batch_norm_update(struct batch_norm *bn)
         params[i]->version++;
 }
 
-/* Replaces two values of each channel, and the count, by their sums over all ranks. By channels,
- * since slots may be others on a processor with other vectors. count: NULL: the ranks know it. */
+/* Replaces two values of each channel, and the count, by their sums over all ranks. Collective.
+ * Travels by channel, since slots differ with a processor's vectors. count NULL: ranks know it. */
 static int batch_norm_share(struct batch_norm *bn, double *first, double *second, double *count)
 {
     const struct op_ranks *ranks = bn->op.args.u.batch_norm.ranks;
@@ -98,9 +98,9 @@ static int batch_norm_share(struct batch_norm *bn, double *first, double *second
     return 0;
 }
 
-/* Mean and variance of all ranks' batches in the place of this rank's. What travels are sums about
- * the running mean, which is the same on all ranks and near the batch's: a variance that is far
- * below the square of the mean keeps its digits. */
+/* Replaces this rank's mean and variance by those of all ranks' batches. Collective. Ranks add up
+ * sums about the running mean, which is the same on all ranks and near the batch's: so a variance
+ * far below the square of the mean keeps its digits. */
 static int batch_norm_share_moments(struct batch_norm *bn)
 {
     struct param **params = bn->op.args.params;
@@ -203,7 +203,7 @@ static bool batch_norm_affine_learns(const struct cpu_op *op)
     return false;
 }
 
-/* x, the top's gradient, and what both passes make of them. */
+/* Returns the data of both passes: x, the top's gradient, and forward's coefficients. */
 static struct cpu_channel_data batch_norm_data(const struct batch_norm *bn)
 {
     return (struct cpu_channel_data){.x = bn->op.args.bottoms[0]->value.data,

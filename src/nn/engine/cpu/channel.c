@@ -1,18 +1,18 @@
-/* Loops over channels. Each kernel takes one chunk, `n` pixels of `block` lanes, and of that some
- * lanes of some pixels at a time, whose coefficients and sums are in registers.
+/* Loops over channels. A kernel takes one chunk, `n` pixels of `block` lanes, and works on some
+ * lanes of some pixels at a time, with coefficients and sums in registers.
  *
- * A chunk is summed in float - it is short - and chunks are added in double in a fixed order, so
- * that results have the same bits at any number of threads. */
+ * A chunk is short and summed in float. Chunks are added in double in a fixed order, so that
+ * results have the same bits at any number of threads. */
 #include "engine/cpu/channel.h"
 
 #include <string.h>
 
 enum {
-    CHUNK = 4096, /* floats, where a plane has that many; read twice, so they should stay near */
-    LEAST_PIXELS = 16, /* of a chunk: coefficients are read for each */
-    PARTIALS = 3,      /* results of one chunk, at most */
-    LANES = 16,        /* taken side by side, at most */
-    ROWS = 4, /* pixels whose lanes are taken before the next pixels', where they have more */
+    CHUNK = 4096,      /* floats of a chunk, few enough to stay in the cache for a second reading */
+    LEAST_PIXELS = 16, /* least pixels of a chunk: each chunk reads the coefficients */
+    PARTIALS = 3,      /* most results of one chunk */
+    LANES = 16,        /* most lanes taken side by side */
+    ROWS = 4,          /* pixels whose lanes are taken together, where a pixel has several */
 };
 
 static void channel_view_set(struct cpu_channels *c, int64_t samples, int64_t groups,
@@ -100,8 +100,8 @@ void cpu_channels_gather(const struct cpu_channels *c, const double *slots, doub
 /* ---- one chunk ---- */
 
 struct chunk {
-    struct cpu_channel_data data; /* from the chunk's first pixel, and from its first slot on */
-    float *sum, *product;         /* `block` of each */
+    struct cpu_channel_data data; /* pointers at the chunk's first pixel and first slot */
+    float *sum, *product;         /* `block` results each */
     int64_t n, block;
 };
 
@@ -112,14 +112,14 @@ struct factors {
 
 static const float zeros[LANES];
 
-/* Of the lane `first` and those behind it. */
+/* Returns the coefficients from lane `first` on; zeros for NULL. */
 INLINE const float *factor_at(const float *from, int64_t first)
 {
     return from ? from + first : zeros;
 }
 
-/* The gradient behind a ReLU: dy where what forward gave it was positive. The same expression as
- * forward's, and ReLU's own product. */
+/* Returns the gradient behind a ReLU: dy where the ReLU's input was positive, else 0. The condition
+ * is forward's expression, and the product is ReLU's own. */
 INLINE float behind_relu(const struct factors *f, float x, float dy)
 {
     float factor = (x - f->shift) * f->a + f->keep > 0 ? 1 : 0;
@@ -127,7 +127,7 @@ INLINE float behind_relu(const struct factors *f, float x, float dy)
     return factor * dy;
 }
 
-/* Adds what an element gives. */
+/* Adds the terms of one element. */
 INLINE void element_add(const struct factors *f, enum cpu_channel_work work, bool relu, float x,
                         float dy, float *sum, float *product)
 {
@@ -150,8 +150,8 @@ INLINE float element_map(const struct factors *f, enum cpu_channel_work work, bo
                                          : affine;
 }
 
-/* `rows` pixels of `lanes` lanes, the first pixel's from `at` on; both numbers are constants where
- * they are usual ones. */
+/* Works on `rows` pixels from `pixel` on and `lanes` lanes from `first` on; usual values of rows
+ * and lanes are constants. */
 INLINE void lanes_run(const struct chunk *c, enum cpu_channel_work work, bool relu, int64_t pixel,
                       int64_t rows, int64_t first, int64_t lanes)
 {
@@ -179,7 +179,7 @@ INLINE void lanes_run(const struct chunk *c, enum cpu_channel_work work, bool re
     }
 }
 
-/* A plane of one lane. */
+/* Works on a plane of one lane. */
 INLINE void plane_run(const struct chunk *c, enum cpu_channel_work work, bool relu)
 {
     const float *x = c->data.x, *dy = c->data.dy ? c->data.dy : x;
@@ -201,7 +201,7 @@ INLINE void plane_run(const struct chunk *c, enum cpu_channel_work work, bool re
     *c->product = product;
 }
 
-/* All lanes of some pixels. */
+/* Works on all lanes of some pixels. */
 INLINE void rows_run(const struct chunk *c, enum cpu_channel_work work, bool relu, int64_t pixel,
                      int64_t rows)
 {
@@ -215,7 +215,7 @@ INLINE void rows_run(const struct chunk *c, enum cpu_channel_work work, bool rel
         lanes_run(c, work, relu, pixel, rows, at, c->block - at);
 }
 
-/* In the order in which pixels lie in memory, however many lanes they have. */
+/* Works on a chunk in the order of pixels in memory, whatever the number of lanes. */
 INLINE void block_run(const struct chunk *c, enum cpu_channel_work work, bool relu)
 {
     int64_t i = 0;
@@ -265,7 +265,7 @@ static int64_t chunk_pixels(const struct cpu_channels *c, int64_t task)
     return cpu_least(c->pixels - task % c->chunks * c->chunk, c->chunk);
 }
 
-/* The task's chunk of the data, whose coefficients are per slot. */
+/* Returns a task's chunk of the data; coefficients are per slot. */
 static struct chunk chunk_of(const struct cpu_channels *c, const struct cpu_channel_data *data,
                              int64_t task)
 {
@@ -295,15 +295,15 @@ void cpu_channels_map(const struct cpu_channels *c, enum cpu_channel_work work,
     }
 }
 
-/* The partial results of a task lie in the work memory. */
+/* Returns a task's partial results, in the scratchpad. */
 static float *channel_partial(struct cpu_engine *engine, const struct cpu_channels *c, int64_t task)
 {
     return engine->work[WORK_SCRATCHPAD].data + PARTIALS * task * c->block;
 }
 
-/* Slots of one block, whose partial results lie side by side. */
+/* Slots of one block, whose partial results are contiguous. */
 struct strip {
-    int64_t first, n, lane; /* lane: of the first one, in its block */
+    int64_t first, n, lane; /* lane: of slot `first` in its block */
 };
 
 static int64_t channel_strips(const struct cpu_channels *c)
@@ -319,7 +319,7 @@ static struct strip strip_at(const struct cpu_channels *c, int64_t number)
     return (struct strip){block * c->block + lane, cpu_least(LANES, c->block - lane), lane};
 }
 
-/* Adds up partial number `which` of all tasks of some slots. */
+/* Adds up partial result `which` of all tasks, for the strip's slots. */
 CPU_KERNEL static void strip_total(struct cpu_engine *engine, const struct cpu_channels *c,
                                    const struct strip *strip, int which, double *total)
 {
@@ -355,8 +355,8 @@ void cpu_channels_sums(struct cpu_engine *engine, const struct cpu_channels *c,
     }
 }
 
-/* Rough means, and the sums of what is left and of its square: rounding of the means is made good.
- */
+/* Computes rough means, then the sums of the distances and of their squares: the sums make up for
+ * the means' rounding. */
 static void chunk_moments(struct chunk *chunk, float *partial)
 {
     chunk->sum = partial;
@@ -370,8 +370,8 @@ static void chunk_moments(struct chunk *chunk, float *partial)
     chunk_run(chunk, CHANNEL_SUM_AWAY);
 }
 
-/* The sums over all tasks of some slots: of the values or, where `mean` is given, of the squares of
- * their distances from it. */
+/* Sums over all tasks, for the strip's slots: the values or, if `mean` is given, the squares of the
+ * distances from the mean. */
 static void strip_sum(struct cpu_engine *engine, const struct cpu_channels *c,
                       const struct strip *strip, const double *mean, double *sum)
 {
@@ -384,11 +384,11 @@ static void strip_sum(struct cpu_engine *engine, const struct cpu_channels *c,
             const double n = (double)chunk_pixels(c, t);
 #pragma omp simd
             for (int64_t i = 0; i < strip->n; i++) {
-                double rest = partial[block + i], own = partial[i] + rest / n; /* the mean */
-                double away = mean ? own - mean[i] : 0;
+                double rest = partial[block + i], chunk_mean = partial[i] + rest / n;
+                double away = mean ? chunk_mean - mean[i] : 0;
 
-                sum[i] +=
-                    mean ? partial[2 * block + i] - rest * rest / n + away * away * n : own * n;
+                sum[i] += mean ? partial[2 * block + i] - rest * rest / n + away * away * n
+                               : chunk_mean * n;
             }
         }
 }

@@ -1,8 +1,8 @@
 /* Sums and affine maps per channel, over a tensor in any format: the core of batch normalisation,
  * Scale and PReLU.
  *
- * A tensor is seen as samples x groups planes of pixels x block floats; the coefficient of an
- * element is the one in slot group * block + lane. Slots of the padding carry none. */
+ * A tensor is samples x groups planes of pixels x block floats. Slot group * block + lane holds an
+ * element's coefficient. Slots of the padding have no coefficient. */
 #ifndef POSEIDON_ENGINE_CPU_CHANNEL_H
 #define POSEIDON_ENGINE_CPU_CHANNEL_H
 
@@ -10,39 +10,39 @@
 
 struct cpu_channels {
     int64_t samples, groups, pixels, block;
-    int64_t chunk, chunks;   /* pixels that are summed in float; such pieces per plane */
-    int64_t coefficients;    /* 1: the same for all slots */
-    int64_t row, padded_row; /* coefficients side by side before the padding, and with it */
+    int64_t chunk, chunks;   /* pixels of a chunk, which is summed in float; chunks of a plane */
+    int64_t coefficients;    /* number of coefficients; 1: the same for all slots */
+    int64_t row, padded_row; /* coefficients of a row; slots of a row, with padding */
     int64_t slots;           /* groups * block */
 };
 
-/* The view in which coefficients have the shape of axes axis .. axis + naxes - 1 (naxes 0: scalar).
- * False where the format does not allow it; plain always does. */
+/* Makes the view in which coefficients have the shape of axes axis .. axis + naxes - 1 (naxes 0:
+ * scalar). Returns false where the format does not allow the view; plain memory always does. */
 bool cpu_channels_view(const struct shape *shape, const struct cpu_format *format, int axis,
                        int naxes, struct cpu_channels *out);
 
-/* Makes sure of the work memory that the sums need. Set-up only. */
+/* Reserves the work memory that the sums need. Set-up only. */
 int cpu_channels_reserve(struct cpu_engine *engine, const struct cpu_channels *c);
 
-/* The coefficient of a slot; -1 for padding. */
+/* Returns the index of a slot's coefficient; -1 for padding. */
 int64_t cpu_channels_coefficient(const struct cpu_channels *c, int64_t slot);
 
-/* Coefficients <-> slots; slots of the padding become 0. gather adds where many slots are one. */
+/* Copy coefficients to slots (padding: 0), and back. gather adds up slots with one coefficient. */
 void cpu_channels_spread(const struct cpu_channels *c, const float *from, float *slots);
 void cpu_channels_gather(const struct cpu_channels *c, const double *slots, double *to);
 
-/* A coefficient's gradient, made or added. */
+/* Writes a coefficient's gradient, or adds to it (param->accumulate). */
 static inline void cpu_channels_learn(struct param *param, int64_t i, double value)
 {
     param->grad[i] = (float)(value + (param->accumulate ? param->grad[i] : 0));
 }
 
-/* Mean of x and mean of (x - mean)^2 per slot. */
+/* Computes the mean of x, and of (x - mean)^2, for each slot. */
 void cpu_channels_moments(struct cpu_engine *engine, const struct cpu_channels *c, const float *x,
                           double *mean, double *variance);
 
-/* What sums and maps are made of: tensors in the view's format, and coefficients per slot, of which
- * NULL are zeros. All is borrowed. relu: see below. */
+/* Input of sums and maps, all borrowed: tensors in the view's format, and coefficients per slot
+ * (NULL: zeros). relu: see enum cpu_channel_work. */
 struct cpu_channel_data {
     const float *x, *dy;
     float *y;
@@ -50,25 +50,25 @@ struct cpu_channel_data {
     bool relu;
 };
 
-/* What is done to each element: sums of a term, and of it times x - shift, or a map. */
+/* Work on each element: a sum of a term, and of the term times x - shift; or a map. */
 enum cpu_channel_work {
     CHANNEL_SUM_X,
-    CHANNEL_SUM_AWAY, /* x - shift */
+    CHANNEL_SUM_AWAY, /* term x - shift */
     CHANNEL_SUM_GRADIENT,
-    CHANNEL_SUM_NEGATIVE, /* dy; its product only where x is not positive */
-    CHANNEL_MAP_AFFINE,   /* y = (x - shift) a + b; relu: 0 where that is negative. y may be x */
-    /* y = dy a + (x - shift) b + d. y may be dy. relu: one stood behind (x - shift) a + keep, and
-     * dy is taken as 0 where that is not positive */
+    CHANNEL_SUM_NEGATIVE, /* term dy; times x - shift only where x is not positive */
+    CHANNEL_MAP_AFFINE,   /* y = (x - shift) a + b, with relu 0 if negative. y may be x */
+    /* y = dy a + (x - shift) b + d. y may be dy. relu: a ReLU followed (x - shift) a + keep, and dy
+     * counts as 0 where this value is not positive */
     CHANNEL_MAP_COMBINE,
     CHANNEL_MAP_SLOPE, /* y = dy where x > 0, else a dy. y may be dy */
 };
 
-/* One of the maps. */
+/* Runs one of the maps. */
 void cpu_channels_map(const struct cpu_channels *c, enum cpu_channel_work work,
                       const struct cpu_channel_data *data);
 
-/* Per slot: sum of dy, and sum of dy (x - shift), by CHANNEL_SUM_GRADIENT or CHANNEL_SUM_NEGATIVE.
- * relu: as in CHANNEL_MAP_COMBINE. */
+/* Sums dy, and dy (x - shift), for each slot by CHANNEL_SUM_GRADIENT or CHANNEL_SUM_NEGATIVE. relu:
+ * as in CHANNEL_MAP_COMBINE. */
 void cpu_channels_sums(struct cpu_engine *engine, const struct cpu_channels *c,
                        enum cpu_channel_work work, const struct cpu_channel_data *data, double *sum,
                        double *product);

@@ -5,16 +5,16 @@
 
 #include <string.h>
 
-/* A whole blob as rows in which its parts, cut along one axis, stand side by side: the bottoms of a
- * concat, the tops of a slice. */
+/* A whole blob as rows, in which the blob's parts stand side by side. Parts are cut along one axis:
+ * the bottoms of a concat, or the tops of a slice. */
 struct joint {
     struct cpu_op op;
-    const struct cpu_format *format; /* of whole and parts */
-    int64_t rows, row;               /* their number; floats of one */
-    int64_t *begin; /* of each part in a row, and of what would come behind the last */
+    const struct cpu_format *format; /* format of whole and parts */
+    int64_t rows, row;               /* number of rows; floats of a row */
+    int64_t *begin; /* offset of each part in a row; behind the last part, the row's length */
 };
 
-/* In which format parts can be put side by side: `format`, or plain. */
+/* Returns the format in which parts can stand side by side: `format`, or plain. */
 static const struct cpu_format *joint_format(const struct cpu_format *format, int axis,
                                              struct blob *const *parts, int n)
 {
@@ -43,7 +43,7 @@ static int joint_create(struct joint *joint, const struct cpu_format *format, in
     return 0;
 }
 
-/* Rows of `length` floats; those of x and of y are so many floats apart. x NULL: zeros. */
+/* Copies rows of `length` floats. x_step, y_step: floats to the next row. x NULL: zeros. */
 static void copy_rows(int64_t rows, int64_t length, const float *x, int64_t x_step, float *y,
                       int64_t y_step)
 {
@@ -103,7 +103,7 @@ static int concat_forward(struct cpu_op *op)
     return 0;
 }
 
-/* The top's values tell where the ReLU cut. */
+/* Computes the gradient of bottom i. The top's values tell where a ReLU cut. */
 static int concat_gradient(struct cpu_op *op, int i, float *dx)
 {
     const struct joint *concat = (const struct joint *)op;
@@ -177,9 +177,9 @@ const struct cpu_kind cpu_slice = {
 
 struct split {
     struct cpu_op op;
-    const struct blob **from; /* the tops whose gradients are added, behind the first of them */
+    const struct blob **from; /* tops whose gradients are added, without the first */
     int nfrom;
-    bool any; /* there is a first: its gradient lies in the bottom's memory */
+    bool any; /* there is a first: its gradient is in the bottom's memory */
 };
 
 static int split_create(struct cpu_op *op)
@@ -228,8 +228,8 @@ static int silence_gradient(struct cpu_op *op, int bottom, float *dx)
 
 const struct cpu_kind cpu_silence = {.gradient = silence_gradient};
 
-/* A plain bottom is the top, too; of others, reorders run from and to the top itself: nothing is
- * copied twice. */
+/* Lets the top share a plain bottom's memory. With any other format, reorders run from and to the
+ * top itself, so that nothing is copied twice. */
 static int flatten_create(struct cpu_op *op)
 {
     struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];

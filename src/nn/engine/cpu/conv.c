@@ -1,10 +1,10 @@
-/* Convolution by oneDNN, in the formats it likes best, channels last where those would pad much; or
- * by our own Winograd (conv_winograd.c).
+/* Convolution by oneDNN in the formats that it likes best, or channels last where those formats
+ * would pad much; or by our own Winograd (conv_winograd.c).
  *
- * Weights travel plain and are laid out for each primitive: in memory that all ops share where they
- * are others by the next pass; elsewhere the op keeps a copy and renews it when the parameter's
- * version says so. Our own Winograd keeps them at its points likewise. The weight gradient is made
- * in oneDNN's layout in memory that all ops share, and laid out plainly from there. */
+ * Weights are stored plain and reordered for each oneDNN primitive. Where the weights change from
+ * pass to pass, the copy is in scratch memory of all ops. Elsewhere the op keeps its own copy and
+ * renews it when the parameter's version changes, also for Winograd's transformed weights. oneDNN
+ * writes the weight gradient in its own layout to scratch memory; a reorder makes it plain. */
 #include "engine/cpu/conv.h"
 
 #include "util/error.h"
@@ -12,48 +12,47 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The weights as a pass wants them. */
+/* The weights in a pass's layout. */
 struct weights {
-    struct cpu_primitive reorder; /* oneDNN's passes; empty where plain is what it wants */
-    float *copy;                  /* NULL: laid out in shared memory for each pass */
-    size_t bytes;                 /* of the copy */
+    struct cpu_primitive reorder; /* reorder from plain; empty where oneDNN takes plain */
+    float *copy;                  /* the op's copy; NULL: reordered into scratch at each pass */
+    size_t bytes;                 /* bytes of copy */
     uint64_t version;
     bool filled;
 };
 
-/* Of a pass: the two that are read, what is written, and the biases or their gradients. */
-enum { READ, READ_TOO, WRITTEN, BIASES, ARGS };
+/* Arguments of one pass: two inputs, one output, and the bias (or its gradient). */
+enum { INPUT_A, INPUT_B, OUTPUT, BIAS, ARGS };
 
 struct conv {
     struct cpu_op op;
-    bool own;                                                 /* by our own Winograd */
-    bool halves;                                              /* operands are bfloat16 */
-    bool padded;                                              /* as in struct conv_plan */
-    struct winograd winograd[CONV_PASSES];                    /* where own */
-    struct cpu_primitive primitive[CONV_PASSES][CONV_SLICES]; /* else; one a slice */
-    int slices[CONV_PASSES];                                  /* as in struct conv_plan */
-    size_t step[CONV_PASSES][ARGS];      /* floats from a slice's argument to the next one's */
-    size_t made_elems;                   /* weights as the primitive makes them */
-    struct weights weights[CONV_PASSES]; /* of forward and data */
-    struct cpu_primitive diff_weights;   /* reorder to plain; empty where it is */
-    struct cpu_view src, src_again;      /* bottom for forward; for backward, where that differs */
+    bool by_winograd;                      /* our own Winograd computes all passes */
+    bool halves;                           /* operands are bfloat16 */
+    bool padded;                           /* see struct conv_plan */
+    struct winograd winograd[CONV_PASSES]; /* plans, if by_winograd */
+    struct cpu_primitive primitive[CONV_PASSES][CONV_SLICES]; /* oneDNN's primitives, one a slice */
+    int slices[CONV_PASSES];                                  /* see struct conv_plan */
+    size_t step[CONV_PASSES][ARGS];      /* floats from a slice's argument to the next slice's */
+    size_t diff_elems;                   /* floats of a weight gradient in oneDNN's layout */
+    struct weights weights[CONV_PASSES]; /* used by CONV_FORWARD and CONV_DATA */
+    struct cpu_primitive diff_weights;   /* reorder to plain; empty where oneDNN's is plain */
+    struct cpu_view src, src_again;      /* bottom for forward; for backward, in another format */
     struct cpu_view diff_dst_data, diff_dst_weights, diff_src;
-    struct conv_product product; /* of the passes that are */
+    struct conv_product product; /* passes that are matrix products */
     size_t weight_elems, bias_elems;
-    const float *dy; /* within backward: the operand made of the top's gradient as it lies, or NULL
-                      */
+    const float *dy; /* operand that backward's passes share; NULL: none */
 };
 
 /* ---- set-up ---- */
 
-/* Whether the weights are others in the next pass. */
+/* Returns true if the weights change between passes. */
 static bool conv_weights_change(const struct conv *conv)
 {
     return conv->op.args.train && conv->op.args.params[0]->wants_grad &&
            conv->op.engine->options.passes <= 1;
 }
 
-/* Memory for weights that stay as they are until the parameter changes. */
+/* Allocates the op's copy of weights, which is renewed when the parameter changes. */
 static int conv_weights_keep(struct conv *conv, size_t bytes, struct weights *out)
 {
     out->copy = cpu_op_alloc(&conv->op, bytes, "a copy of weights");
@@ -85,16 +84,16 @@ static int conv_primitives(const struct conv *conv, enum conv_pass pass)
 
 static int conv_diff_weights_create(struct conv *conv, const struct conv_plan *plan)
 {
-    const_md_t made = conv_desc_md(plan->desc[CONV_WEIGHTS], DNNL_ARG_DIFF_WEIGHTS);
-    bool plain = dnnl_memory_desc_equal(made, plan->plain_weights);
+    const_md_t diff = conv_desc_md(plan->desc[CONV_WEIGHTS], DNNL_ARG_DIFF_WEIGHTS);
+    bool plain = dnnl_memory_desc_equal(diff, plan->plain_weights);
 
     if ((!plain || conv->slices[CONV_WEIGHTS] > 1) &&
         cpu_work_reserve(conv->op.engine, WORK_WEIGHT_GRAD,
                          (size_t)conv_primitives(conv, CONV_WEIGHTS) *
-                             conv->step[CONV_WEIGHTS][WRITTEN] * sizeof(float)))
+                             conv->step[CONV_WEIGHTS][OUTPUT] * sizeof(float)))
         return -1;
     return plain ? 0
-                 : cpu_reorder_create(conv->op.engine, &conv->op.owner, made, plan->plain_weights,
+                 : cpu_reorder_create(conv->op.engine, &conv->op.owner, diff, plan->plain_weights,
                                       &conv->diff_weights);
 }
 
@@ -104,10 +103,10 @@ static const int pass_args[CONV_PASSES][ARGS] = {
     {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS},
 };
 
-/* Whether the pass has that argument. */
+/* Returns true if the pass has argument i. */
 static bool conv_takes(const struct conv *conv, enum conv_pass pass, int i)
 {
-    return pass_args[pass][i] != 0 && (i != BIASES || conv->op.args.u.conv.bias);
+    return pass_args[pass][i] != 0 && (i != BIAS || conv->op.args.u.conv.bias);
 }
 
 static int conv_primitive_create(struct conv *conv, const struct conv_plan *plan,
@@ -126,8 +125,8 @@ static int conv_primitive_create(struct conv *conv, const struct conv_plan *plan
     return 0;
 }
 
-/* Slices run side by side, each with temporary memory of its own. oneDNN keeps primitives it has
- * made, by the number of threads there are at creation: a slice's is looked for with one. */
+/* Creates a pass's primitives. Slices run side by side, each with its own temporary memory. oneDNN
+ * caches primitives by the number of threads at creation: slices' primitives need one thread. */
 static int conv_primitives_create(struct conv *conv, const struct conv_plan *plan,
                                   enum conv_pass pass)
 {
@@ -141,22 +140,22 @@ static int conv_primitives_create(struct conv *conv, const struct conv_plan *pla
     return status ? -1 : 0;
 }
 
-static int conv_own_create(struct conv *conv, enum conv_pass pass)
+static int conv_winograd_create(struct conv *conv, enum conv_pass pass)
 {
-    const struct winograd *own = &conv->winograd[pass];
+    const struct winograd *plan = &conv->winograd[pass];
     bool keeps = pass != CONV_WEIGHTS && !conv_weights_change(conv);
 
-    if (keeps && conv_weights_keep(conv, winograd_points_bytes(own), &conv->weights[pass]))
+    if (keeps && conv_weights_keep(conv, winograd_points_bytes(plan), &conv->weights[pass]))
         return -1;
-    return cpu_work_reserve(conv->op.engine, WORK_SCRATCHPAD, winograd_bytes(own, keeps));
+    return cpu_work_reserve(conv->op.engine, WORK_SCRATCHPAD, winograd_bytes(plan, keeps));
 }
 
-/* Slices share weights and biases; a slice's gradients lie together. */
+/* Sets the steps between slices. Slices share parameters; a slice's gradients are contiguous. */
 static void conv_steps_find(struct conv *conv, const struct conv_plan *plan, enum conv_pass pass)
 {
     size_t *step = conv->step[pass];
 
-    for (int i = 0; i < BIASES; i++)
+    for (int i = 0; i < BIAS; i++)
         step[i] =
             pass_args[pass][i] == DNNL_ARG_WEIGHTS
                 ? 0
@@ -164,12 +163,12 @@ static void conv_steps_find(struct conv *conv, const struct conv_plan *plan, enu
                       sizeof(float);
     if (pass != CONV_WEIGHTS)
         return;
-    conv->made_elems = step[WRITTEN];
-    step[WRITTEN] += conv->bias_elems;
-    step[BIASES] = step[WRITTEN];
+    conv->diff_elems = step[OUTPUT];
+    step[OUTPUT] += conv->bias_elems;
+    step[BIAS] = step[OUTPUT];
 }
 
-/* Memory for the pass's rounded operands. Weights in bfloat16 are made by their reorder. */
+/* Reserves memory for the pass's rounded operands. The weights' own reorder makes bfloat16. */
 static int conv_operands_reserve(const struct conv *conv, const struct conv_plan *plan,
                                  enum conv_pass pass)
 {
@@ -187,15 +186,15 @@ static int conv_operands_reserve(const struct conv *conv, const struct conv_plan
                              halves || pass == CONV_WEIGHTS ? 0 : conv->weight_elems);
 }
 
-/* What a pass runs, and its weights. */
+/* Creates the code of one pass, and its weights. */
 static int conv_pass_create(struct conv *conv, const struct conv_plan *plan, enum conv_pass pass)
 {
     if (conv_product_takes(plan, &conv->op, pass))
         return conv_product_create(&conv->op, pass, &conv->product);
     if (conv_operands_reserve(conv, plan, pass))
         return -1;
-    if (conv->own)
-        return conv_own_create(conv, pass);
+    if (conv->by_winograd)
+        return conv_winograd_create(conv, pass);
     conv_steps_find(conv, plan, pass);
     return error_status((pass == CONV_WEIGHTS ? conv_diff_weights_create(conv, plan)
                                               : conv_weights_create(conv, plan, pass)) ||
@@ -244,7 +243,7 @@ static int conv_weights_pass_create(struct conv *conv, const struct conv_plan *p
         cpu_view_create(&conv->op, &args->bottoms[0]->value, formats->src, false, WORK_BOTTOM_GRAD,
                         &conv->src_again))
         return -1;
-    /* the plain gradients of weight and bias, one behind the other, when they are to be added */
+    /* room for the plain gradients of weight and bias, contiguous, before they are added */
     if (cpu_view_create(&conv->op, &args->tops[0]->grad, formats->dst, false, WORK_TOP_GRAD,
                         &conv->diff_dst_weights) ||
         cpu_work_reserve(conv->op.engine, WORK_PARAM,
@@ -261,8 +260,8 @@ static int conv_create(struct cpu_op *op)
 
     conv->weight_elems = shape_elems(&op->args.params[0]->shape);
     conv->bias_elems = op->args.u.conv.bias ? shape_elems(&op->args.params[1]->shape) : 0;
-    conv->own = plan.own;
-    conv->halves = conv_rounds(op) && !plan.own;
+    conv->by_winograd = plan.by_winograd;
+    conv->halves = conv_rounds(op) && !plan.by_winograd;
     conv->padded = plan.padded;
     memcpy(conv->slices, plan.slices, sizeof conv->slices);
     memcpy(conv->winograd, plan.winograd, sizeof conv->winograd);
@@ -275,7 +274,7 @@ static int conv_create(struct cpu_op *op)
 
 /* ---- passes ---- */
 
-/* Whether the copy holds the weights as they are; from now on it does. */
+/* Returns true if the copy holds the current weights, and marks the copy as current. */
 static bool conv_weights_fresh(const struct conv *conv, struct weights *w)
 {
     const struct param *param = conv->op.args.params[0];
@@ -286,7 +285,7 @@ static bool conv_weights_fresh(const struct conv *conv, struct weights *w)
     return fresh;
 }
 
-/* The weights as the pass's primitive takes them; as bfloat16, where it does, by their reorder. */
+/* Gets the weights in the layout and type of the pass's primitive. The reorder makes bfloat16. */
 static int conv_weights_get(struct conv *conv, enum conv_pass pass, const float **out)
 {
     struct cpu_engine *engine = conv->op.engine;
@@ -304,7 +303,7 @@ static int conv_weights_get(struct conv *conv, enum conv_pass pass, const float 
     return w->reorder.primitive ? cpu_reorder_run(engine, &w->reorder, from, to) : 0;
 }
 
-/* n values as the pass's primitives take them. */
+/* Returns n values in the type that the pass's primitives take. */
 static const float *conv_operand(const struct conv *conv, enum cpu_work_slot slot, const float *x,
                                  size_t n)
 {
@@ -313,7 +312,7 @@ static const float *conv_operand(const struct conv *conv, enum cpu_work_slot slo
     return conv->halves ? cpu_round(engine, slot, x, n) : cpu_round_floats(engine, slot, x, n);
 }
 
-/* The top's gradient likewise. Both passes of backward mostly take it as it lies: rounded once. */
+/* Returns the top's gradient as an operand, made once where both backward passes use its format. */
 static const float *conv_operand_dy(struct conv *conv, const struct cpu_view *view)
 {
     const float *dy = cpu_view_data(conv->op.engine, view);
@@ -325,13 +324,13 @@ static const float *conv_operand_dy(struct conv *conv, const struct cpu_view *vi
     return conv->dy;
 }
 
-/* Whether the pass is a matrix product. */
+/* Returns true if the pass is a matrix product. */
 static bool conv_multiplies(const struct conv *conv, enum conv_pass pass)
 {
     return conv->product.pass[pass].matmul.primitive != NULL;
 }
 
-static void conv_own_run(struct conv *conv, enum conv_pass pass, struct winograd_data data)
+static void conv_winograd_run(struct conv *conv, enum conv_pass pass, struct winograd_data data)
 {
     data.scratch = conv->op.engine->work[WORK_SCRATCHPAD].data;
     data.points = conv->weights[pass].copy;
@@ -343,8 +342,7 @@ static void conv_own_run(struct conv *conv, enum conv_pass pass, struct winograd
     winograd_run(&conv->winograd[pass], &data);
 }
 
-/* The plain bottom with its padding around it, *elems floats in memory that gradients of bottoms
- * share. */
+/* Returns a copy of the plain bottom with its padding, *elems floats in WORK_BOTTOM_GRAD. */
 static const float *conv_pad(const struct conv *conv, const float *x, size_t *elems)
 {
     const struct shape *in = &conv->op.args.bottoms[0]->value.shape,
@@ -366,8 +364,8 @@ static const float *conv_pad(const struct conv *conv, const float *x, size_t *el
     return padded;
 }
 
-/* A pass by oneDNN; data: its arguments, of the first slice. Only within a parallel region does
- * oneDNN leave its matrix products to the calling thread. */
+/* Runs a pass by oneDNN; data: the first slice's arguments. Inside the parallel region oneDNN
+ * computes a slice's matrix products on the calling thread alone. */
 static int conv_pass_run(struct conv *conv, enum conv_pass pass, const float *const data[ARGS])
 {
     struct cpu_engine *engine = conv->op.engine;
@@ -379,11 +377,11 @@ static int conv_pass_run(struct conv *conv, enum conv_pass pass, const float *co
                                  (const void *const[]){data[0], data[1], data[2], data[3]});
 #pragma omp parallel for reduction(| : failed)
     for (int s = 0; s < conv->slices[pass]; s++) {
-        const void *own[ARGS];
+        const void *slice_data[ARGS];
 
         for (int i = 0; i < ARGS; i++)
-            own[i] = data[i] ? data[i] + (size_t)s * step[i] : NULL;
-        failed |= cpu_primitive_run(engine, &conv->primitive[pass][s], own);
+            slice_data[i] = data[i] ? data[i] + (size_t)s * step[i] : NULL;
+        failed |= cpu_primitive_run(engine, &conv->primitive[pass][s], slice_data);
     }
     return failed ? error_set("oneDNN: a pass over some of the images failed") : 0;
 }
@@ -398,8 +396,8 @@ static int conv_forward_run(struct conv *conv, const float *x, const float *bias
     if (conv->padded)
         x = conv_pad(conv, x, &elems);
     x = conv_operand(conv, WORK_ROUNDED_X, x, elems);
-    if (conv->own) {
-        conv_own_run(
+    if (conv->by_winograd) {
+        conv_winograd_run(
             conv, CONV_FORWARD,
             (struct winograd_data){.x = x, .bias = bias, .y = y, .relu = conv->op.args.relu});
         return 0;
@@ -418,26 +416,26 @@ static int conv_forward(struct cpu_op *op)
     if (cpu_view_move(op->engine, &conv->src) ||
         conv_forward_run(conv, cpu_view_data(op->engine, &conv->src), bias, top->value.data))
         return -1;
-    if (op->args.relu && !conv->own)
+    if (op->args.relu && !conv->by_winograd)
         cpu_relu_run(top->value.data, 0, top->value.data, cpu_tensor_stored(&top->value));
     return 0;
 }
 
-/* The sum of the slices' gradients, in the place of the first one's. */
-static void conv_slices_add(const struct conv *conv, float *made)
+/* Adds up the slices' gradients in the memory of the first slice. */
+static void conv_slices_add(const struct conv *conv, float *diff)
 {
-    const size_t elems = conv->step[CONV_WEIGHTS][WRITTEN];
+    const size_t elems = conv->step[CONV_WEIGHTS][OUTPUT];
     const int slices = conv->slices[CONV_WEIGHTS];
 
 #pragma omp parallel for
     for (size_t i = 0; i < elems; i += CPU_PIECE)
         for (int step = 1; step < slices; step *= 2)
             for (int s = 0; s < slices; s += 2 * step)
-                cpu_axpby_piece(made + (size_t)s * elems + i, 1,
-                                made + (size_t)(s + step) * elems + i, 1, cpu_piece(elems, i));
+                cpu_axpby_piece(diff + (size_t)s * elems + i, 1,
+                                diff + (size_t)(s + step) * elems + i, 1, cpu_piece(elems, i));
 }
 
-/* The gradients of weights and biases, plain, at weight and bias. */
+/* Computes the gradients of weights and biases, plain, into weight and bias. */
 static int conv_weights_run(struct conv *conv, float *weight, float *bias)
 {
     struct cpu_engine *engine = conv->op.engine;
@@ -445,38 +443,38 @@ static int conv_weights_run(struct conv *conv, float *weight, float *bias)
     struct param *const *params = conv->op.args.params;
     const float *x = cpu_view_data(engine, src);
     const float *dy = conv_operand_dy(conv, &conv->diff_dst_weights);
-    float *made = conv->diff_weights.primitive ? engine->work[WORK_WEIGHT_GRAD].data : weight;
-    float *made_bias = bias;
+    float *diff = conv->diff_weights.primitive ? engine->work[WORK_WEIGHT_GRAD].data : weight;
+    float *diff_bias = bias;
     bool several = conv->slices[CONV_WEIGHTS] > 1;
 
     if (conv_multiplies(conv, CONV_WEIGHTS))
         return conv_product_weights(
             &conv->product, x, cpu_view_data(engine, &conv->diff_dst_weights), dy, weight, bias);
     x = conv_operand(conv, WORK_ROUNDED_X, x, src->elems);
-    if (conv->own) {
-        conv_own_run(conv, CONV_WEIGHTS,
-                     (struct winograd_data){
-                         .x = x,
-                         .dy = dy,
-                         .dweights = params[0]->wants_grad ? weight : NULL,
-                         .dbias = conv->bias_elems && params[1]->wants_grad ? bias : NULL});
+    if (conv->by_winograd) {
+        conv_winograd_run(conv, CONV_WEIGHTS,
+                          (struct winograd_data){
+                              .x = x,
+                              .dy = dy,
+                              .dweights = params[0]->wants_grad ? weight : NULL,
+                              .dbias = conv->bias_elems && params[1]->wants_grad ? bias : NULL});
         return 0;
     }
     if (several) {
-        made = engine->work[WORK_WEIGHT_GRAD].data;
-        made_bias = made + conv->made_elems;
+        diff = engine->work[WORK_WEIGHT_GRAD].data;
+        diff_bias = diff + conv->diff_elems;
     }
-    if (conv_pass_run(conv, CONV_WEIGHTS, (const float *const[ARGS]){x, dy, made, made_bias}))
+    if (conv_pass_run(conv, CONV_WEIGHTS, (const float *const[ARGS]){x, dy, diff, diff_bias}))
         return -1;
     if (several) {
-        conv_slices_add(conv, made);
-        memcpy(bias, made_bias, conv->bias_elems * sizeof *bias);
+        conv_slices_add(conv, diff);
+        memcpy(bias, diff_bias, conv->bias_elems * sizeof *bias);
     }
-    if (made == weight || !params[0]->wants_grad)
+    if (diff == weight || !params[0]->wants_grad)
         return 0;
     if (conv->diff_weights.primitive)
-        return cpu_reorder_run(engine, &conv->diff_weights, made, weight);
-    memcpy(weight, made, conv->weight_elems * sizeof *weight);
+        return cpu_reorder_run(engine, &conv->diff_weights, diff, weight);
+    memcpy(weight, diff, conv->weight_elems * sizeof *weight);
     return 0;
 }
 
@@ -508,8 +506,8 @@ static int conv_data_run(struct conv *conv, float *dx)
 
     if (conv_multiplies(conv, CONV_DATA))
         return conv_product_data(&conv->product, dy, dx);
-    if (conv->own) {
-        conv_own_run(conv, CONV_DATA, (struct winograd_data){.x = dy, .y = dx});
+    if (conv->by_winograd) {
+        conv_winograd_run(conv, CONV_DATA, (struct winograd_data){.x = dy, .y = dx});
         return 0;
     }
     return error_status(
@@ -537,7 +535,7 @@ static int conv_backward(struct cpu_op *op)
     if (op->args.relu && (learns || propagates))
         cpu_relu_back_run(top->value.data, top->grad.data, 0, top->grad.data,
                           cpu_tensor_stored(&top->value));
-    /* parameters first: their gradients can then travel while the rest is computed */
+    /* parameters first: their gradients travel while the bottom's is computed */
     if (learns && conv_weights_backward(conv))
         return -1;
     return propagates ? conv_data_backward(conv) : 0;
@@ -553,7 +551,7 @@ static void conv_destroy(struct cpu_op *op)
 
 static void conv_describe(const struct cpu_op *op, char words[ENGINE_OP_WORDS])
 {
-    if (((const struct conv *)op)->own)
+    if (((const struct conv *)op)->by_winograd)
         snprintf(words, ENGINE_OP_WORDS, "Winograd");
     else if (op->engine->options.math == MATH_BF16)
         snprintf(words, ENGINE_OP_WORDS, "bf16");

@@ -1,4 +1,4 @@
-/* What the files of the CPU engine's convolution share: by which code its passes go. */
+/* The plan of a convolution, shared by conv*.c: which code computes each pass, in which formats. */
 #ifndef POSEIDON_ENGINE_CPU_CONV_H
 #define POSEIDON_ENGINE_CPU_CONV_H
 
@@ -8,65 +8,66 @@
 
 enum conv_pass { CONV_FORWARD, CONV_DATA, CONV_WEIGHTS, CONV_PASSES };
 
-/* Most slices of the images (struct conv_plan). */
+/* Largest number of slices of the images (struct conv_plan). */
 enum { CONV_SLICES = 8 };
 
-/* Formats of activations. */
+/* Formats of a pass's bottom (src) and top (dst). */
 struct conv_formats {
     const struct cpu_format *src, *dst;
 };
 
-/* All passes by oneDNN's primitives, or all by our own Winograd. */
+/* Code of all passes: oneDNN's primitives, or our own Winograd. */
 struct conv_plan {
     struct conv_formats formats[CONV_PASSES];
-    bool own;
-    struct winograd winograd[CONV_PASSES];   /* where own */
-    dnnl_primitive_desc_t desc[CONV_PASSES]; /* else; NULL where a pass is not needed */
-    /* Into how many slices a pass cuts the images, each computed by one thread; desc is of one
-     * slice. 0: all images by one primitive and all threads. Each slice has a gradient of the
-     * weights of its own, and a tree adds up these gradients: 1, 2, 4 or CONV_SLICES. */
+    bool by_winograd;
+    struct winograd winograd[CONV_PASSES];   /* plans, if by_winograd */
+    dnnl_primitive_desc_t desc[CONV_PASSES]; /* oneDNN's; NULL: no such pass */
+    /* Number of slices into which a pass cuts the images. One thread computes a slice, and desc is
+     * for one slice. 0: one primitive computes all images with all threads. Each slice makes its
+     * own gradient of weights, and a tree adds up these gradients: 1, 2, 4 or CONV_SLICES. */
     int slices[CONV_PASSES];
-    bool products;      /* conv_product_takes says which passes */
-    bool padded;        /* forward's primitive takes the bottom with its padding around it, plain */
-    md_t plain_weights; /* as they travel */
+    bool products;      /* matrix products compute some passes (conv_product_takes) */
+    bool padded;        /* forward's primitive takes a plain copy of the bottom with its padding */
+    md_t plain_weights; /* plain layout, in which weights travel */
 };
 
-/* Whether the op computes that pass at all. */
+/* Returns true if the op computes the pass. */
 bool conv_needs(const struct cpu_op *op, enum conv_pass pass);
-/* Whether its operands are bfloat16. */
+/* Returns true if the convolution multiplies bfloat16 operands. */
 bool conv_rounds(const struct cpu_op *op);
-/* The bottom's shape with its padding around it. */
+/* Returns the bottom's shape including its padding. */
 struct shape conv_padded_shape(const struct cpu_op *op);
-/* What a primitive of oneDNN's wants of an argument, DNNL_ARG_...; borrowed. */
+/* Returns the layout that oneDNN's primitive wants for argument DNNL_ARG_...; borrowed. */
 static inline const_md_t conv_desc_md(const_dnnl_primitive_desc_t desc, int arg)
 {
     return dnnl_primitive_desc_query_md(desc, dnnl_query_exec_arg_md, arg);
 }
 
-/* The plan of the best formats for the shape. To be destroyed in any case. */
+/* Plans the fastest code and formats for the shape. Destroy *out in any case. */
 int conv_plan_create(const struct cpu_op *op, struct conv_plan *out);
 void conv_plan_destroy(struct conv_plan *plan);
 
-/* conv_winograd.c: whether it goes by our own Winograd: where engine_options.convolution asks for
- * that and it can, or by the rule. Fills out->own, winograd and formats; nothing to destroy. */
+/* Returns true if our own Winograd computes the convolution (conv_winograd.c): by the rule, or if
+ * engine_options.convolution asks for it. Fills out->by_winograd, winograd, formats; nothing to
+ * destroy. */
 bool conv_winograd_plan(const struct cpu_op *op, struct conv_plan *out);
 
-/* conv_product.c: a window of one pixel, of which passes are matrix products of bfloat16. */
+/* Passes of a convolution with a 1-pixel window as products of bfloat16 (conv_product.c). */
 struct conv_product {
-    struct cpu_op *op; /* of the convolution; NULL: no pass is */
+    struct cpu_op *op; /* the convolution; NULL: no pass is a product */
     struct op_product size;
     struct product pass[CONV_PASSES];
-    struct cpu_channels channels; /* of the top; where there are biases */
+    struct cpu_channels channels; /* channels of the top, where there are biases */
     double *sums;
 };
 
-/* Whether the convolution has such passes, by the formats of the plan; whether that pass is one. */
+/* Return true if the plan's formats allow passes as products, and if `pass` is such a pass. */
 bool conv_product_fits(const struct cpu_op *op, const struct conv_plan *plan);
 bool conv_product_takes(const struct conv_plan *plan, const struct cpu_op *op, enum conv_pass pass);
-/* Adds a pass. Freed by the op's owner, and not moved before. */
+/* Adds a pass. The op's owner frees it through a pointer to *out, so *out must not move. */
 int conv_product_create(struct cpu_op *op, enum conv_pass pass, struct conv_product *out);
-/* The passes, on channels last. dy of the second: in bfloat16, as dy_rounded. The gradients of
- * weights and biases are made, not added. */
+/* Compute the passes, with channels last. dy of conv_product_data, like dy_rounded, is bfloat16.
+ * Gradients of weights and biases are written, not added. */
 int conv_product_forward(struct conv_product *p, const float *x, const float *bias, float *y);
 int conv_product_data(struct conv_product *p, const void *dy, float *dx);
 int conv_product_weights(struct conv_product *p, const float *x, const float *dy,

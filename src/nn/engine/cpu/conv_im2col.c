@@ -1,13 +1,13 @@
-/* Windows as columns, and deconvolution by them.
+/* Im2col (windows as columns), and deconvolution by columns.
  *
- * A deconvolution is a matrix product followed by adding columns into an image; its backward takes
- * the top gradient's columns. All in plain memory, sample by sample. */
+ * A deconvolution is a matrix product, whose columns are added into an image. Its backward takes
+ * the columns of the top's gradient. All tensors are plain, and samples are computed one by one. */
 #include "engine/cpu/cpu_internal.h"
 #include "engine/op_size.h"
 
-/* The windows in an image of so many channels. */
+/* The windows in an image. */
 struct window {
-    int64_t channels, pixels, places; /* pixels, windows of one channel */
+    int64_t channels, pixels, places; /* pixels and windows of one channel */
     int64_t taps;                     /* pixels of a window */
     struct op_windows at;
 };
@@ -27,13 +27,13 @@ static int64_t columns_elems(const struct window *w)
     return w->channels * w->taps * w->places;
 }
 
-/* The pixel on axis i that place `at` of the kernel meets in a window. */
+/* Returns the pixel on axis i that place `at` of the kernel meets in window number `window`. */
 static inline int64_t pixel_at(const struct op_windows *w, int i, int64_t window, int64_t at)
 {
     return window * w->stride[i] - w->pad[i] + at * w->dilation[i];
 }
 
-/* One row of windows: `line` is the image's row under them, NULL where it is padding. */
+/* Copies one row of windows; line: the image's row, NULL in the padding. add: adds row to line. */
 static inline void column_line(const struct op_windows *w, float *line, float *row, int64_t tap,
                                bool add)
 {
@@ -47,7 +47,7 @@ static inline void column_line(const struct op_windows *w, float *line, float *r
     }
 }
 
-/* Row r of the columns: one channel, one place in the kernel. add: columns into the image. */
+/* Copies row r of the columns: one channel, one place in the kernel. add: adds to the image. */
 static void column_row(const struct window *window, float *image, float *columns, int64_t r,
                        bool add)
 {
@@ -73,7 +73,7 @@ static void image_to_columns(const struct window *w, const float *image, float *
         column_row(w, (float *)(uintptr_t)image, columns, r, false);
 }
 
-/* Adds; a channel's rows are all one thread's. */
+/* Adds the columns into the image; one thread has all rows of a channel. */
 static void columns_to_image(const struct window *w, const float *columns, float *image)
 {
 #pragma omp parallel for
@@ -120,9 +120,8 @@ const struct cpu_kind cpu_im2col = {
 
 struct deconv {
     struct cpu_op op;
-    struct window window; /* over the top */
-    int64_t pixels, inputs, rows,
-        group; /* of the bottom's plane; per group: channels, column rows */
+    struct window window;                /* windows in the top */
+    int64_t pixels, inputs, rows, group; /* bottom's pixels; a group's channels; its column rows */
     float *columns;
 };
 
@@ -145,7 +144,7 @@ static int deconv_create(struct cpu_op *op)
     return deconv->columns ? 0 : -1;
 }
 
-/* --math=bf16: rounded operands, and products of floats. */
+/* Returns the bottom, with --math=bf16 rounded but still float. */
 static const float *deconv_x(const struct cpu_op *op)
 {
     return cpu_round_floats(op->engine, WORK_ROUNDED_X, cpu_op_x(op, 0),
@@ -170,7 +169,7 @@ static void deconv_add_bias(const struct deconv *deconv, float *y)
             y[c * w->pixels + i] += bias[c];
 }
 
-/* Per group: columns (rows x pixels) = W^T (rows x inputs) x (inputs x pixels). */
+/* Computes, for each group, columns (rows x pixels) = W^T (rows x inputs) x (inputs x pixels). */
 static int deconv_forward(struct cpu_op *op)
 {
     struct deconv *d = (struct deconv *)op;
@@ -211,7 +210,7 @@ static void deconv_bias_backward(const struct deconv *deconv)
     }
 }
 
-/* Per group: dx = W columns(dy), dW += x columns(dy)^T. */
+/* Computes, for each group, dx = W columns(dy) and dW += x columns(dy)^T. */
 static int deconv_sample_backward(struct deconv *d, const float *value, const float *x, float *dx,
                                   bool add)
 {

@@ -1,4 +1,4 @@
-/* By which code a convolution goes, and in which formats: what oneDNN is asked for. */
+/* Chooses the code and the formats of a convolution, by asking oneDNN for primitives. */
 #include "engine/cpu/conv.h"
 
 #include "engine/op_size.h"
@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-/* What oneDNN is asked for. */
+/* A convolution as oneDNN is asked for it. */
 struct question {
-    md_t src, weights, bias, dst; /* weights: in any layout */
-    md_t plain_weights;           /* as they travel */
+    md_t src, weights, bias, dst; /* weights: oneDNN chooses the layout */
+    md_t plain_weights;           /* layout in which weights travel */
     struct compat_window window;
 };
 
@@ -30,13 +30,14 @@ void conv_plan_destroy(struct conv_plan *plan)
     md_destroy(plan->plain_weights);
 }
 
-/* The spatial axes that oneDNN is told of: the last ones of struct op_windows. */
+/* Returns the first axis of struct op_windows that oneDNN sees; all later axes follow. */
 static int conv_first_axis(const struct cpu_op *op)
 {
     return op->args.bottoms[0]->value.shape.naxes > 4 ? 0 : 1;
 }
 
-/* (O, C/g, kernel...), or (g, O/g, C/g, kernel...): the same memory. Returns the number of axes. */
+/* Writes the weights' sizes, (O, C/g, kernel...) or with groups (g, O/g, C/g, kernel...), which is
+ * the same memory. Returns the number of axes. */
 static int conv_weight_dims(const struct cpu_op *op, const struct op_windows *w, dnnl_dims_t dims)
 {
     const struct conv_args *a = &op->args.u.conv;
@@ -68,9 +69,9 @@ bool conv_needs(const struct cpu_op *op, enum conv_pass pass)
                                   : true;
 }
 
-/* oneDNN 2.6 makes wrong gradients of weights, and others from run to run, of volumes, where a
- * group's channels do not fill its tiles, and where rows are one pixel wide. Such convolutions
- * multiply rounded floats. */
+/* Returns false where oneDNN 2.6 makes wrong weight gradients from bfloat16, different from run to
+ * run: (1) volumes, (2) groups whose channels do not fill tiles, (3) rows one pixel wide. Such
+ * convolutions multiply rounded floats. */
 bool conv_rounds(const struct cpu_op *op)
 {
     const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
@@ -81,8 +82,8 @@ bool conv_rounds(const struct cpu_op *op)
            y->dim[3] > 1;
 }
 
-/* For activations of that tag, with a bottom and a top of those shapes; the bottom's padding is
- * `pads` or in it. Of the pass's operands; what it writes is float. */
+/* Describes one pass to oneDNN: activations in format `tag`, a bottom and a top of these shapes.
+ * pads: oneDNN pads the bottom; else its shape includes the padding. The pass's result is float. */
 static int question_make(const struct cpu_op *op, dnnl_format_tag_t tag, const struct shape *bottom,
                          const struct shape *top, bool pads, enum conv_pass pass,
                          struct question *q)
@@ -124,7 +125,7 @@ static dnnl_status_t ask_forward(const struct cpu_op *op, const struct question 
                                q->src, q->weights, q->bias, q->dst, &q->window, op->engine->attr);
 }
 
-/* Of `whole`, a slice's images; 0 slices: all of them. */
+/* Returns the shape of one slice's images; with 0 slices, the whole shape. */
 static struct shape slice_of(const struct shape *whole, int slices)
 {
     struct shape slice = *whole;
@@ -133,9 +134,9 @@ static struct shape slice_of(const struct shape *whole, int slices)
     return slice;
 }
 
-/* To be steady, a sum is made by one thread: slices of the images have a primitive each. Their
- * number may not depend on the number of threads. A slice's sum over images has some hundred
- * products for each weight. */
+/* Returns the number of slices of a pass; 0 without options.steady. For steady sums one thread
+ * makes each sum, so that each slice of the images has its own primitive. The number must not
+ * depend on the threads. A slice adds some hundred products to each weight's gradient. */
 static int choose_slices(const struct cpu_op *op, enum conv_pass pass)
 {
     const struct shape *top = &op->args.tops[0]->value.shape;
@@ -151,10 +152,10 @@ static int choose_slices(const struct cpu_op *op, enum conv_pass pass)
     return slices;
 }
 
-/* How oneDNN computes a pass. */
+/* oneDNN's code for a pass. */
 struct answer {
     dnnl_primitive_desc_t desc;
-    int slices; /* as in struct conv_plan */
+    int slices; /* see struct conv_plan */
     struct conv_formats formats;
 };
 
@@ -173,8 +174,8 @@ static int find_formats(enum conv_pass pass, const struct shape *bottom, const s
     return error_set("oneDNN's convolution chose a format that is not known here");
 }
 
-/* Asks for a primitive of one slice, made for one thread; of 0 slices, of all images and for all
- * threads. images: the bottom's shape; tag and pads as in question_make. To be destroyed in any
+/* Asks oneDNN for the primitive of one slice, for one thread; with 0 slices, of all images, for all
+ * threads. images: the bottom's shape. tag and pads: as in question_make. Destroy *out in any
  * case. */
 static int ask(const struct cpu_op *op, dnnl_format_tag_t tag, const struct shape *images,
                bool pads, enum conv_pass pass, int slices, struct answer *out)
@@ -223,46 +224,46 @@ static const char *desc_name(const_dnnl_primitive_desc_t desc)
                : "";
 }
 
-/* Whether it is oneDNN's generated code rather than a general fall-back. */
+/* Returns true if the code is generated by oneDNN, not a general fall-back. */
 static bool desc_is_quick(const_dnnl_primitive_desc_t desc)
 {
     return strncmp(desc_name(desc), "jit", 3) == 0 || strncmp(desc_name(desc), "brg", 3) == 0;
 }
 
-/* Whether the code's sums are the same, however many threads it was made for. Generated windows
- * ("jit:") add an output up in one order, a block of channels at a time. All others ("gemm", "brg",
- * "jit_1x1") are matrix products, whose inner sum is cut by the number of threads. */
+/* Returns true if the code's sums do not depend on the number of threads. Generated windows
+ * ("jit:") add an output up in one order, a block of channels at a time. All other code ("gemm",
+ * "brg", "jit_1x1") is matrix products, whose inner sum is cut by the number of threads. */
 static bool sums_in_one_order(const_dnnl_primitive_desc_t desc)
 {
     return strncmp(desc_name(desc), "jit:", 4) == 0 || strncmp(desc_name(desc), "jit_dw:", 7) == 0;
 }
 
-/* Whether it is the same code, for the same blobs. */
+/* Returns true if a and b have the same code and the same formats. */
 static bool is_same_code(const struct answer *a, const struct answer *b)
 {
     return strcmp(desc_name(a->desc), desc_name(b->desc)) == 0 &&
            a->formats.src == b->formats.src && a->formats.dst == b->formats.dst;
 }
 
-/* The same, in as many slices as the pass needs. What oneDNN has for one thread decides. */
+/* Asks for a pass in few slices: in one, if oneDNN's code for one thread sums in one order. */
 static int ask_pass(const struct cpu_op *op, dnnl_format_tag_t tag, const struct shape *images,
                     bool pads, enum conv_pass pass, struct answer *out)
 {
     int slices = choose_slices(op, pass);
-    struct answer one, all;
+    struct answer single, all;
     bool whole;
 
     if (slices == 0 || pass == CONV_WEIGHTS)
         return ask(op, tag, images, pads, pass, slices, out);
-    if (ask(op, tag, images, pads, pass, 1, &one) == 0 && sums_in_one_order(one.desc)) {
-        *out = one;
-        whole = ask(op, tag, images, pads, pass, 0, &all) == 0 && is_same_code(&one, &all);
+    if (ask(op, tag, images, pads, pass, 1, &single) == 0 && sums_in_one_order(single.desc)) {
+        *out = single;
+        whole = ask(op, tag, images, pads, pass, 0, &all) == 0 && is_same_code(&single, &all);
         if (whole)
             *out = all;
-        answer_destroy(whole ? &one : &all);
+        answer_destroy(whole ? &single : &all);
         return 0;
     }
-    answer_destroy(&one);
+    answer_destroy(&single);
     return ask(op, tag, images, pads, pass, slices, out);
 }
 
@@ -273,8 +274,8 @@ static void plan_take(struct conv_plan *plan, enum conv_pass pass, const struct 
     plan->formats[pass] = answer->formats;
 }
 
-/* By oneDNN, for activations of that tag. Fails where it has no such convolution or an unknown
- * format comes out. To be destroyed in any case. */
+/* Plans all passes by oneDNN for activations in format `tag`. Fails where oneDNN has no such
+ * convolution or chooses an unknown format. Destroy *out in any case. */
 static int conv_direct_plan(const struct cpu_op *op, dnnl_format_tag_t tag, struct conv_plan *out)
 {
     const struct shape *bottom = &op->args.bottoms[0]->value.shape;
@@ -282,7 +283,7 @@ static int conv_direct_plan(const struct cpu_op *op, dnnl_format_tag_t tag, stru
     struct answer answer;
     int status;
 
-    *out = (struct conv_plan){.own = false};
+    *out = (struct conv_plan){.by_winograd = false};
     status = question_make(op, tag, bottom, &op->args.tops[0]->value.shape, true, CONV_FORWARD, &q);
     out->plain_weights = q.plain_weights;
     q.plain_weights = NULL;
@@ -312,8 +313,8 @@ struct shape conv_padded_shape(const struct cpu_op *op)
     return shape;
 }
 
-/* oneDNN has no code of its own for AVX2 where a window of 11x11 meets padding, and would hand on
- * plain tops: forward then takes a copy of the bottom that has its padding, if that is quick. */
+/* Lets forward take a copy of the bottom with its padding, if that is fast code. For AVX2 oneDNN
+ * has no generated code for windows of 11x11 with padding, and its fall-back makes plain tops. */
 static void conv_pad_forward(const struct cpu_op *op, struct conv_plan *plan)
 {
     const struct shape shape = conv_padded_shape(op);
@@ -332,8 +333,8 @@ static void conv_pad_forward(const struct cpu_op *op, struct conv_plan *plan)
     answer_destroy(&answer);
 }
 
-/* Whether the format stores channels that are not there: 20 channels in blocks of 8 cost as many
- * operations as 24. oneDNN's code for channels last does not pad. */
+/* Returns true if the format stores channels that do not exist: 20 channels in blocks of 8 cost as
+ * much as 24. oneDNN's code for channels last does not pad. */
 static bool format_pads(const struct cpu_format *format, const struct tensor *tensor)
 {
     return format && format->block && tensor->shape.dim[1] % format->block != 0;
@@ -348,8 +349,9 @@ static bool conv_plan_pads(const struct cpu_op *op, const struct conv_plan *plan
     return false;
 }
 
-/* oneDNN 2.6's backward pass of weights has a race there, between threads that gather the pixels
- * that a stride leaves: seen as wrong values, once in a hundred runs, with channels last only. */
+/* Returns true for strided windows of one pixel. oneDNN 2.6's weight gradient of such windows has a
+ * race between threads that gather pixels: wrong values once in 100 runs, with channels last
+ * only. */
 static bool conv_strided_1x1(const struct cpu_op *op)
 {
     const struct conv_args *a = &op->args.u.conv;
@@ -360,10 +362,10 @@ static bool conv_strided_1x1(const struct cpu_op *op)
 
 int conv_plan_create(const struct cpu_op *op, struct conv_plan *out)
 {
-    struct conv_plan last = {.own = false};
+    struct conv_plan last = {.by_winograd = false};
     bool volume = conv_first_axis(op) == 0;
 
-    *out = (struct conv_plan){.own = false};
+    *out = (struct conv_plan){.by_winograd = false};
     if (conv_winograd_plan(op, out))
         return 0;
     if (conv_direct_plan(op, dnnl_format_tag_any, out)) {

@@ -1,9 +1,9 @@
-/* Convolutions of bfloat16 with a window of one pixel, channels last: matrix products of pixels and
- * channels, on plain weights.
+/* Convolutions of bfloat16 with a window of one pixel and channels last, as matrix products of
+ * pixels and channels on plain weights.
  *
- * oneDNN's own convolution is as good forward, where there is no stride, and stays; of the bottom's
- * gradient it takes up to 4 times as long with AMX, of the weights' 1.2 to 9 times. With a stride
- * the pixels that windows meet are gathered as they are rounded, and their gradients put back. */
+ * Without a stride oneDNN's own convolution is as fast forward, and is used. With AMX it takes up
+ * to 4 times as long for the bottom's gradient, and 1.2 to 9 times for the weights'. With a stride,
+ * the pixels that windows meet are gathered as they are rounded; their gradients are put back. */
 #include "engine/cpu/conv.h"
 
 #include "device/codec.h"
@@ -77,7 +77,7 @@ int conv_product_create(struct cpu_op *op, enum conv_pass pass, struct conv_prod
         &out->pass[pass]);
 }
 
-/* The bottom's pixels that windows meet, in bfloat16. */
+/* Returns the bottom's pixels that windows meet, in bfloat16. */
 static const void *pixels_round(const struct conv_product *p, const float *x)
 {
     const struct conv_args *a = &p->op->args.u.conv;
@@ -100,7 +100,7 @@ static const void *pixels_round(const struct conv_product *p, const float *x)
     return half;
 }
 
-/* The gradients of these pixels at their places, and 0 everywhere else. */
+/* Writes the gradients of pixels that windows meet to their places, and 0 everywhere else. */
 static void pixels_spread(const struct conv_product *p, const float *from, float *dx)
 {
     const struct conv_args *a = &p->op->args.u.conv;

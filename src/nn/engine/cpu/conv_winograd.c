@@ -1,19 +1,19 @@
-/* When a convolution goes by our own Winograd (winograd.h): all of its passes or none, and by the
- * shape alone, so that nothing has to be measured, and every processor chooses alike but where
- * channels do not fill blocks.
+/* Decides when our own Winograd (winograd.h) computes a convolution: all passes or none, by the
+ * shape alone. So nothing is measured, and every processor decides alike, unless channels do not
+ * fill blocks.
  *
- * It was the faster one, of all that oneDNN has, wherever it was tried on AVX2 and AVX-512, but
+ * Winograd was faster than all of oneDNN's code wherever it was tried on AVX2 and AVX-512, except
  * where tiles are few, mostly padding, or of few channels (tests/bench/RESULTS.md). Small
- * convolutions are not worth the trouble. With --math=bf16 it takes rounded operands, but AMX is
- * the faster one at every shape of it. */
+ * convolutions are not worth the trouble. With --math=bf16 Winograd takes rounded operands, but
+ * AMX, where present, is faster at every shape. */
 #include "engine/cpu/conv.h"
 
 #include <limits.h>
 
 static const size_t most_scratch = (size_t)1 << 30;
 
-/* By rule it needs so many channels of a group on both sides, for its products are too thin else;
- * so many tiles, or transforming weights takes longer than it saves; and operations of a pass. */
+/* Least channels of a group on either side (else products are too thin), least tiles (else the
+ * transform of weights takes longer than Winograd saves), and least operations of a pass. */
 enum { LEAST_CHANNELS = 16, LEAST_TILES = 16 };
 static const double least_flops = 64e6;
 
@@ -25,13 +25,13 @@ static bool fits_int(const struct shape *shape)
     return true;
 }
 
-/* Channels of a block, by which our code is fastest here: of 16 where they fill them. */
+/* Returns the fastest block of channels on this processor: 16 where channels fill it, else 8. */
 static int block_for(int64_t in, int64_t out)
 {
     return cpu_is_wide() && in % 16 == 0 && out % 16 == 0 ? 16 : 8;
 }
 
-/* The passes that our code has for the op; false where it has not all of them. */
+/* Plans all passes by our code; false if our code lacks any of them. */
 static bool plan_passes(const struct cpu_op *op, struct conv_plan *out)
 {
     const struct conv_args *a = &op->args.u.conv;
@@ -62,13 +62,13 @@ static bool plan_passes(const struct cpu_op *op, struct conv_plan *out)
     return true;
 }
 
-/* Whether it is worth it. A tile computes 4 x 4 outputs of a window of 3 and 2 x 2 of one of 5:
- * smaller images than 3 x 3 and 4 x 4 are mostly padding. */
+/* Returns true if Winograd pays. A tile computes 4 x 4 outputs for windows of 3, and 2 x 2 for
+ * windows of 5: images smaller than 3 x 3 and 4 x 4 are mostly padding. */
 static bool goes_by_rule(const struct cpu_op *op, const struct winograd *forward)
 {
     const struct winograd_shape *s = &forward->shape;
     int least = s->window / 2 + 2;
-    bool fill = s->in % 8 == 0 && s->out % 8 == 0; /* else AVX-512 is faster by blocks of 16 */
+    bool fill = s->in % 8 == 0 && s->out % 8 == 0; /* if not, AVX-512 is faster with blocks of 16 */
     double flops =
         2.0 * (double)shape_elems(&op->args.tops[0]->value.shape) * s->in * s->window * s->window;
 
@@ -82,7 +82,7 @@ bool conv_winograd_plan(const struct cpu_op *op, struct conv_plan *out)
     const struct conv_args *a = &op->args.u.conv;
     const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
 
-    out->own =
+    out->by_winograd =
         op->engine->options.convolution != CONVOLUTION_DIRECT &&
         (op->engine->options.math != MATH_BF16 || (cpu_rounds(op->engine) && !cpu_has_amx())) &&
         x->naxes == 4 && fits_int(x) && fits_int(y) && a->kernel[0] == a->kernel[1] &&
@@ -90,5 +90,5 @@ bool conv_winograd_plan(const struct cpu_op *op, struct conv_plan *out)
         plan_passes(op, out) &&
         (op->engine->options.convolution == CONVOLUTION_WINOGRAD ||
          goes_by_rule(op, &out->winograd[CONV_FORWARD]));
-    return out->own;
+    return out->by_winograd;
 }

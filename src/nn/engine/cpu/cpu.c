@@ -1,4 +1,4 @@
-/* The CPU engine's table, and what every operator has in common: checks, threads, lifetime.
+/* The CPU engine's table, and the code that all operators share: checks, threads, lifetime.
  *
  * Every op enters through cpu_enter: OpenMP's number of threads belongs to the calling thread, and
  * oneDNN asks OpenMP. */
@@ -20,16 +20,16 @@ static const struct cpu_kind *const kinds[] = {
 #undef OPERATOR_KIND
 };
 
-/* Sees to it that the calling thread computes with the engine's number of threads. */
+/* Makes the calling thread compute with the engine's number of threads. */
 static void cpu_enter(const struct cpu_engine *engine)
 {
     if (omp_get_max_threads() != engine->threads)
         omp_set_num_threads(engine->threads);
 }
 
-void cpu_threads(const struct cpu_engine *engine, bool one)
+void cpu_threads(const struct cpu_engine *engine, bool single)
 {
-    omp_set_num_threads(one ? 1 : engine->threads);
+    omp_set_num_threads(single ? 1 : engine->threads);
 }
 
 static void cpu_close(void *context)
@@ -49,7 +49,7 @@ static void cpu_close(void *context)
     free(engine);
 }
 
-/* Whether products are as asked for. */
+/* Checks that the CPU has the products that options->math asks for. */
 static int check_math(const struct engine_options *options)
 {
     char processor[MACHINE_PROCESSOR_WORDS];
@@ -134,14 +134,14 @@ static void cpu_release(void *context, struct tensor *tensor)
     tensor->layout = NULL; /* formats are constants */
 }
 
-/* A matrix product cut into blocks of the result. */
+/* Size of the blocks of the result into which a matrix product is cut. */
 struct blocks {
-    int64_t rows, columns; /* of a block */
+    int64_t rows, columns;
 };
 
-/* Nearly square, for a block reads all of its rows' and columns' factors; of at least a million
- * products and no fewer than 32 rows or columns. By the shape alone: a block's size decides in
- * which order oneDNN adds. */
+/* Returns the size of blocks. Blocks are nearly square, because a block reads the factors of all
+ * its rows and columns, and have at least a million products and 32 rows or columns. The shape
+ * alone decides: a block's size sets the order in which oneDNN adds. */
 static struct blocks blocks_of(int64_t m, int64_t n, int64_t k)
 {
     const int64_t most = 64, least = 32;
@@ -155,7 +155,8 @@ static struct blocks blocks_of(int64_t m, int64_t n, int64_t k)
     return (struct blocks){rows, (columns + 15) / 16 * 16};
 }
 
-/* Within a parallel region oneDNN computes by the calling thread alone. */
+/* Multiplies. With options.steady one thread computes each block of the result, because oneDNN uses
+ * the calling thread alone within a parallel region. */
 int cpu_gemm(const struct cpu_engine *engine, bool trans_a, bool trans_b, int64_t m, int64_t n,
              int64_t k, float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
              float beta, float *c, int64_t ldc)
@@ -192,7 +193,7 @@ static int cpu_multiply(void *context, int size, const float *a, const float *b,
                : cpu_gemm(context, true, false, size, size, size, 1, a, size, b, size, 0, c, size);
 }
 
-/* "layer 'NAME': " in front of the message. */
+/* Puts "layer 'NAME': " in front of the message. */
 static int cpu_op_error(const struct cpu_op *op)
 {
     return error_context("layer '%s'", op->args.layer ? op->args.layer : "?");
@@ -268,7 +269,7 @@ static void cpu_op_destroy(struct op *base)
 static const struct op_i train_table = {cpu_op_forward, cpu_op_backward, cpu_op_destroy};
 static const struct op_i test_table = {cpu_op_forward, NULL, cpu_op_destroy};
 
-/* What the operator's kind says of its blobs. */
+/* Sets the formats of bottoms and tops that kind->blobs asks for. */
 static int op_arrange_blobs(struct cpu_op *op)
 {
     const struct cpu_kind *kind = op->kind;
@@ -341,7 +342,7 @@ static void cpu_op_describe(const struct op *op, char words[ENGINE_OP_WORDS])
         cpu_op->kind->describe(cpu_op, words);
 }
 
-/* What the slots hold, and ops keep. */
+/* Returns the bytes that slots hold and that ops keep. */
 static size_t cpu_held(void *context)
 {
     const struct cpu_engine *engine = context;
@@ -352,9 +353,9 @@ static size_t cpu_held(void *context)
     return bytes;
 }
 
-/* The compute thread's updates are shared by all of its threads; every operation is elementwise, so
- * their number does not show. What another thread asks for runs on that thread alone: the others
- * are at work. */
+/* Updates parameters. In turn, all of the compute thread's threads share the update; it is
+ * elementwise, so that the number of threads does not change bits. Out of turn, the calling thread
+ * works alone, because the compute threads are busy. */
 static int cpu_update(void *context, const struct device_update *update, float *value,
                       const float *grad, float *history, size_t stride, size_t n,
                       enum device_turn turn)

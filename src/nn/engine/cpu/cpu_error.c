@@ -1,4 +1,4 @@
-/* oneDNN's statuses as messages. */
+/* Turns oneDNN's statuses into messages. */
 #include "engine/cpu/cpu_internal.h"
 
 #include "util/error.h"

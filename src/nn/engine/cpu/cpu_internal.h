@@ -1,11 +1,10 @@
-/* What the files of the CPU engine share.
+/* Declarations shared by the files of the CPU engine.
  *
- * Activations come in one of a few formats (struct cpu_format): plain row-major, or, with one to
- * three spatial axes, the ones that oneDNN's convolutions choose. All of the latter, and plain too,
- * are planes of D x H x W x block contiguous floats (struct cpu_planes), so that pooling, LRN, ...
- * need one loop for all. To oneDNN one spatial axis is an image of one row.
- * oneDNN itself does convolutions, reorders and matrix products; what is bound by memory is ours.
- */
+ * Activations are in plain row-major memory or, with one to three spatial axes, in a format that
+ * oneDNN's convolutions choose (struct cpu_format). In every format a tensor is planes of D x H x W
+ * x block contiguous floats (struct cpu_planes), so that pooling, LRN and others need one loop for
+ * all formats. oneDNN sees one spatial axis as an image of one row. oneDNN computes convolutions,
+ * reorders and matrix products; operators bound by memory are our own code. */
 #ifndef POSEIDON_ENGINE_CPU_CPU_INTERNAL_H
 #define POSEIDON_ENGINE_CPU_CPU_INTERNAL_H
 
@@ -16,11 +15,11 @@
 
 #include "util/owner.h"
 
-/* A function compiled for several instruction sets and chosen at load time. Its loops must carry
- * `omp simd`; parallel regions belong into its callers, since their bodies are not cloned.
- * Sanitizers are not ready yet when the choice is made. The sets are named by level: an `arch=` of
- * one maker's processors is never chosen on another's. */
-#if defined(CPU_KERNEL) /* a benchmark compiles for one instruction set */
+/* Compiles a function for several instruction sets, of which the loader chooses one. The function's
+ * loops must carry `omp simd`; parallel regions belong into its callers, since their bodies are not
+ * cloned. Sanitizers have no variants: they are not ready when the loader chooses. Variants have
+ * level names: an `arch=` of one maker's processors is never chosen on another maker's. */
+#if defined(CPU_KERNEL) /* a benchmark defines CPU_KERNEL to compile for one instruction set */
 #elif defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #if __GNUC__ >= 12
@@ -34,22 +33,21 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Records the text of a oneDNN call that failed; 0 or -1. */
+/* Returns 0, or -1 after recording the text of the oneDNN call that failed. */
 #define cpu_check(call) cpu_status((call), #call)
 
-/* Memory lent to one op while it runs, shared by all ops of the engine: they run one after another.
- */
+/* Kinds of memory lent to an op while it runs. Ops run one after another and share this memory. */
 enum cpu_work_slot {
     WORK_SCRATCHPAD,  /* oneDNN's temporary memory */
     WORK_TOP_GRAD,    /* top gradient in the format a primitive wants */
     WORK_BOTTOM_GRAD, /* bottom gradient in the format a primitive gives */
     WORK_WEIGHT_GRAD, /* weight gradient in the layout a primitive gives */
-    WORK_PARAM, /* plain gradient on its way to being added; weights as a primitive wants them */
-    WORK_ROUNDED_X,  /* with --math=bf16: bottoms, or a product's first operand */
-    WORK_ROUNDED_DY, /* top gradients, or a product's second operand */
-    WORK_ROUNDED_W,  /* weights, where they stay floats */
+    WORK_PARAM,       /* plain gradient before it is added, or weights in a primitive's layout */
+    WORK_ROUNDED_X,   /* rounded bottoms, or a product's first operand (--math=bf16) */
+    WORK_ROUNDED_DY,  /* rounded top gradients, or a product's second operand (--math=bf16) */
+    WORK_ROUNDED_W,   /* rounded weights (--math=bf16) */
     WORK_SLOTS,
-    WORK_OWN = WORK_SLOTS /* not shared: kept from forward to backward */
+    WORK_OWN = WORK_SLOTS /* memory of the op itself, kept from forward to backward */
 };
 
 struct cpu_work {
@@ -60,46 +58,46 @@ struct cpu_work {
 struct cpu_engine {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    dnnl_primitive_attr_t attr; /* scratchpad given by us */
+    dnnl_primitive_attr_t attr; /* attributes by which the engine provides scratchpads */
     int threads;
-    struct engine_options options;    /* as they were given */
-    size_t kept;                      /* bytes of weights that ops keep in layouts of their own */
-    struct cpu_work work[WORK_SLOTS]; /* grows while ops are created, fixed while they run */
+    struct engine_options options;    /* the caller's, with passes at least 1 */
+    size_t kept;                      /* bytes of reordered weights that ops keep */
+    struct cpu_work work[WORK_SLOTS]; /* memory by slot; grows only while ops are created */
 };
 
-/* A format of activations with spatial axes; plain is NULL. Static constants: nothing to free. */
+/* Memory format of activations with spatial axes; NULL is plain. Formats are static constants. */
 struct cpu_format {
     const char *name;
-    dnnl_format_tag_t tag, tag_volume; /* of two spatial axes; of three */
-    int block;                         /* channels stored together; 0: all of them */
+    dnnl_format_tag_t tag, tag_volume; /* oneDNN's tags for two and for three spatial axes */
+    int block;                         /* channels stored together; 0: all of a tensor's */
 };
 
-/* A tensor as `planes` times depth x height x width x block contiguous floats, `pixels` times
- * block; groups = planes / N. */
+/* A tensor as `planes` planes of depth x height x width x block contiguous floats. pixels is depth
+ * x height x width, and groups is planes / N. */
 struct cpu_planes {
     int64_t planes, groups, depth, height, width, pixels, block;
 };
 
-/* A primitive with its memory objects; the scratchpad is the first argument. Freed by the owner
- * that its creation was given, and not moved before. */
+/* A oneDNN primitive with its memory objects; a scratchpad is argument 0. The owner given at
+ * creation frees the contents through a pointer to this struct, so the struct must not move. */
 #define CPU_ARGS 6
 struct cpu_primitive {
     dnnl_primitive_t primitive;
     int nargs;
     dnnl_exec_arg_t arg[CPU_ARGS];
-    void *at[CPU_ARGS]; /* the pointer a memory object has now */
+    void *at[CPU_ARGS]; /* data pointer that each memory object has now */
     bool scratchpad;
-    size_t place; /* of its temporary memory in the scratchpad, in floats */
+    size_t place; /* offset of the primitive's temporary memory in the scratchpad, in floats */
 };
 
-/* A tensor that is read, or written, in another format than it may have. */
+/* A tensor that an op reads or writes in a format of the op's choice. */
 struct cpu_view {
     struct tensor *tensor;
-    struct cpu_primitive reorder; /* empty where the formats agree */
+    struct cpu_primitive reorder; /* empty where the tensor has the chosen format */
     bool written;
     enum cpu_work_slot slot;
-    float *own;   /* the op's */
-    size_t elems; /* in that format, padding included */
+    float *memory; /* copy of slot WORK_OWN, owned by the op */
+    size_t elems;  /* floats in the chosen format, padding included */
 };
 
 struct cpu_kind;
@@ -110,43 +108,43 @@ struct cpu_op {
     const struct cpu_kind *kind;
     struct cpu_engine *engine;
     struct op_args args;
-    const struct pass *pass; /* the one under way */
-    struct owner owner;      /* of all its memory, views and primitives */
-    /* Per bottom that cpu_op_take was called for; the others are used as they are. */
+    const struct pass *pass; /* pass that is running */
+    struct owner owner;      /* owner of the op's memory, views and primitives */
+    /* Views of the bottoms' values; tensor NULL: not taken, the op reads the bottom itself. */
     struct cpu_view *in;
-    struct cpu_view *out; /* tensor NULL where it does not propagate */
+    struct cpu_view *out; /* views of the bottoms' gradients; tensor NULL: none */
 };
 
-/* Where an operator wants its bottoms, and what it makes of its tops; by this alone most of them
- * need no create. */
+/* Formats in which an operator takes its bottoms and makes its tops. Most operators need this alone
+ * and no create. */
 enum cpu_blobs {
-    CPU_OWN,           /* create sees to that */
-    CPU_AS_BOTTOM,     /* tops come in the first bottom's format, unless they are that bottom */
-    CPU_OVER_GRADIENT, /* the same, and the top's gradient lies in the bottom's memory */
-    CPU_PLAIN,         /* the first bottom, or more of them, are taken to plain memory, and tops */
-    CPU_PLAIN_AGAIN,   /* the same, and backward reads the bottoms, too */
+    CPU_OWN,           /* create chooses the formats */
+    CPU_AS_BOTTOM,     /* tops take the first bottom's format; a top in place keeps its format */
+    CPU_OVER_GRADIENT, /* CPU_AS_BOTTOM, with the top's gradient in the memory of the bottom's */
+    CPU_PLAIN,         /* tops and the first `plain` bottoms are plain */
+    CPU_PLAIN_AGAIN,   /* CPU_PLAIN, and backward reads the bottoms again */
 };
 
-/* One operator. Each of its functions finds op->pass, and what was filled before; create a zeroed
- * struct otherwise. destroy must cope with what a failed create left. */
+/* Functions of one operator. create gets a struct that is zero but for struct cpu_op; forward and
+ * backward find op->pass set. destroy must cope with the remains of a failed create. */
 struct cpu_kind {
-    size_t size; /* of the op's struct; 0: it is a struct cpu_op */
+    size_t size; /* bytes of the op's struct; 0: struct cpu_op */
     enum cpu_blobs blobs;
-    int plain;  /* with CPU_PLAIN and CPU_PLAIN_AGAIN: how many bottoms; 0: one */
-    bool loads; /* forward loads the bottoms that were taken itself; else they are before it */
-    int (*create)(struct cpu_op *op); /* NULL: nothing else is to be made */
-    /* Both passes of an operator that is one function of what comes in, y of x, or, where back, dx
-     * of dy; the next two are then NULL. One top, and bottom 0 alone propagates. */
+    int plain;  /* bottoms taken by CPU_PLAIN and CPU_PLAIN_AGAIN; 0: one */
+    bool loads; /* forward reorders its bottoms itself; else the engine does, before forward */
+    int (*create)(struct cpu_op *op); /* NULL: nothing more to set up */
+    /* Runs either pass of an operator that is one function: y of x or, where back, dx of dy.
+     * forward and gradient are then NULL; there is one top, and only bottom 0 gets a gradient. */
     int (*run)(struct cpu_op *op, bool back, const float *from, float *to);
-    int (*forward)(struct cpu_op *op); /* NULL: tops are the bottom, or there are none */
-    /* Whatever is to be done behind this layer's tops: parameters' gradients, and those of bottoms
-     * that `gradient` does not write. NULL: none. */
+    int (*forward)(struct cpu_op *op); /* NULL: tops alias the bottom, or there are no tops */
+    /* Computes the gradients of parameters, and of bottoms that `gradient` does not write. NULL:
+     * none. */
     int (*backward)(struct cpu_op *op);
-    /* Then, of each bottom that propagates: writes its gradient, dx, in the format that it was
-     * taken in. NULL: run or backward does, or there is none. */
+    /* Writes dx, the gradient of one bottom that propagates, in the format in which the bottom was
+     * taken. Runs after backward. NULL: run or backward writes the gradients, or there are none. */
     int (*gradient)(struct cpu_op *op, int bottom, float *dx);
     void (*destroy)(struct cpu_op *op); /* NULL: nothing to free */
-    /* engine_i.describe; NULL: nothing to say */
+    /* Writes the text of engine_i.describe; NULL: no text. */
     void (*describe)(const struct cpu_op *op, char words[ENGINE_OP_WORDS]);
 };
 
@@ -154,7 +152,7 @@ struct cpu_kind {
 OPERATORS(OPERATOR_KIND)
 #undef OPERATOR_KIND
 
-/* Whether backward is to write the gradient of bottom i. */
+/* Returns true if backward writes the gradient of bottom i. */
 static inline bool cpu_op_propagates(const struct cpu_op *op, int i)
 {
     return op_args_propagates(&op->args, i);
@@ -165,7 +163,7 @@ static inline bool cpu_op_in_place(const struct cpu_op *op)
     return op_args_in_place(&op->args);
 }
 
-/* Whether oneDNN uses AVX-512 here, which the environment may forbid it. */
+/* Returns true if oneDNN uses AVX-512 here: the processor has it and the environment allows it. */
 static inline bool cpu_is_wide(void)
 {
     const int wide = (int)dnnl_cpu_isa_avx512_core;
@@ -173,100 +171,99 @@ static inline bool cpu_is_wide(void)
     return ((int)dnnl_get_effective_cpu_isa() & wide) == wide;
 }
 
-/* cpu_error.c: 0, or -1 with a message of the call that failed. */
+/* Returns 0, or -1 after recording the message of the failed call (cpu_error.c). */
 int cpu_status(dnnl_status_t status, const char *call);
 
-/* processor.c: engine_i.processor */
+/* Implements engine_i.processor (processor.c). */
 void cpu_processor(char words[ENGINE_PROCESSOR_WORDS]);
 
-/* cpu.c */
-/* What oneDNN makes next is for one thread, or again for the engine's. */
-void cpu_threads(const struct cpu_engine *engine, bool one);
-/* engine_i.gemm for an op. */
+/* Makes oneDNN create primitives for one thread, or again for the engine's threads (cpu.c). */
+void cpu_threads(const struct cpu_engine *engine, bool single);
+/* Computes device_i.gemm within an op (cpu.c). */
 int cpu_gemm(const struct cpu_engine *engine, bool trans_a, bool trans_b, int64_t m, int64_t n,
              int64_t k, float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
              float beta, float *c, int64_t ldc);
-/* product.c: engine_i.multiply for bfloat16. */
+/* Computes engine_i.multiply with bfloat16 operands (product.c). */
 int cpu_multiply_bf16(struct cpu_engine *engine, int size, const float *a, const float *b,
                       float *c);
-/* product_sum.c: engine_i.sum_products; the scratchpad's bytes for `rows` rows of all passes. */
+/* Implement engine_i.sum_products, and return its bytes of scratchpad for all passes' rows. */
 int cpu_sum_products(void *context, const struct engine_products *products);
 size_t cpu_sum_products_bytes(const struct cpu_engine *engine, int64_t rows);
 void cpu_inner_product_factors(struct op *op, const float **bottom, const float **top_grad);
 
-/* rounded.c: operands of --math=bf16, each in a slot of its own. */
-/* Whether oneDNN has products of bfloat16 here. */
+/* rounded.c: operands of --math=bf16, each in its own slot. */
+/* Returns true if oneDNN has products of bfloat16 here. */
 bool cpu_has_bf16(void);
-/* Whether they are AMX's. */
+/* Returns true if AMX computes oneDNN's products of bfloat16. */
 bool cpu_has_amx(void);
-/* Whether products take bfloat16. */
+/* Returns true if products take bfloat16 operands. */
 static inline bool cpu_rounds(const struct cpu_engine *engine)
 {
     return engine->options.math == MATH_BF16 && !engine->options.float_products;
 }
-/* Room for that number of operands in each slot, in bfloat16 where `halves`, else as floats;
+/* Reserves room for x, dy and w operands in their slots: bfloat16 if `halves`, else floats. Does
  * nothing without --math=bf16. Set-up only. */
 int cpu_round_reserve(struct cpu_engine *engine, bool halves, size_t x, size_t dy, size_t w);
-/* n floats in bfloat16. Valid until the slot's next use. */
+/* Returns n floats rounded to bfloat16, valid until the slot's next use. */
 const void *cpu_round(struct cpu_engine *engine, enum cpu_work_slot slot, const float *x, size_t n);
-/* The same, as floats; x itself without --math=bf16. */
+/* Returns the rounded values as floats; x itself without --math=bf16. */
 const float *cpu_round_floats(struct cpu_engine *engine, enum cpu_work_slot slot, const float *x,
                               size_t n);
 
-/* stream.c: products of at most CPU_STREAM_ROWS rows, whose time is that of reading the weights,
- * outputs x inputs. */
+/* stream.c: products of at most CPU_STREAM_ROWS rows, as fast as memory delivers the weights
+ * (outputs x inputs). */
 enum { CPU_STREAM_ROWS = 16, CPU_STREAM_OUTPUTS = 8 };
-/* The least rows of which forward was measured to pay: 13 to 16 rows are the same work. */
+/* Least rows for which streaming forward was measured to be faster: 13 to 16 rows cost the same. */
 enum { CPU_STREAM_FORWARD_ROWS = 13 };
-/* Whether it can, and this processor's registers are wide enough for it to pay. */
+/* Returns true if stream.c can compute the product, on registers wide enough for a gain. */
 bool cpu_stream_fits(const struct op_product *p);
-/* y = x w' + bias; bias may be NULL. rounds: w is rounded to bfloat16 first. */
+/* Computes y = x w' + bias; bias may be NULL. rounds: w is rounded to bfloat16 first. */
 void cpu_stream_forward(const struct op_product *p, const float *x, const float *w,
                         const float *bias, bool rounds, float *y);
-/* dx = dy w */
+/* Computes dx = dy w. rounds: w is rounded to bfloat16 first. */
 void cpu_stream_data(const struct op_product *p, int threads, const float *dy, const float *w,
                      bool rounds, float *dx);
 
-/* neuron.c: a ReLU and its gradient over n floats, by the calling thread alone. x of the second:
- * what went in or, with slope >= 0, what came out. The arrays of each may be the same. */
+/* Computes a ReLU, or its gradient, over n floats on the calling thread alone (neuron.c). x of the
+ * gradient is the ReLU's input or, with slope >= 0, its output. All arrays may be the same. */
 void cpu_relu_piece(const float *x, float slope, float *y, size_t n);
 void cpu_relu_back_piece(const float *x, const float *dy, float slope, float *dx, size_t n);
-/* The same, in parallel. */
+/* Run cpu_relu_piece and cpu_relu_back_piece on all threads. */
 void cpu_relu_run(const float *x, float slope, float *y, size_t n);
 void cpu_relu_back_run(const float *x, const float *dy, float slope, float *dx, size_t n);
 
-/* cpu_memory.c */
+/* Memory, formats and reorders (cpu_memory.c). */
 int cpu_alloc(size_t bytes, const char *what, void **out); /* zeroed, 64-byte aligned */
-void cpu_free(void *context, void *memory);                /* engine_i.free; uses no context */
-/* The same, freed with the op; NULL with the message. */
+void cpu_free(void *context, void *memory);                /* device_i.free; ignores context */
+/* Allocates like cpu_alloc; the op frees the memory. Returns NULL after recording the message. */
 void *cpu_op_alloc(struct cpu_op *op, size_t bytes, const char *what);
-/* Makes sure that a slot holds that many bytes. Set-up only. */
+/* Grows a slot to at least that many bytes. Set-up only. */
 int cpu_work_reserve(struct cpu_engine *engine, enum cpu_work_slot slot, size_t bytes);
 
 const struct cpu_format *cpu_tensor_format(const struct tensor *tensor);
-/* Blocks of 4, 8 or 16 channels; else NULL, plain. */
+/* Returns the format with blocks of 4, 8 or 16 channels; NULL (plain) for any other block. */
 const struct cpu_format *cpu_format_blocked(int block);
-/* The format that a memory descriptor describes; false where it is none of ours. */
+/* Finds the format that a memory descriptor describes; false if the engine has no such format. */
 bool cpu_format_find(const_md_t md, const struct shape *shape, const struct cpu_format **out);
-/* The shape's sizes as oneDNN is told them: one spatial axis is the width of one row. Returns their
- * number. */
+/* Writes the shape's sizes as oneDNN takes them: one spatial axis becomes the width of one row.
+ * Returns the number of sizes. */
 int cpu_md_dims(const struct shape *shape, dnnl_dims_t dims);
-/* Bytes of a shape in a format, padding included. */
+/* Returns the bytes of a shape in a format, padding included. */
 size_t cpu_format_bytes(const struct shape *shape, const struct cpu_format *format);
-/* Of more than three spatial axes, which only plain tensors have, the first ones are one depth. */
+/* Returns a shape's planes. Of over three spatial axes (plain tensors), the first are one depth. */
 struct cpu_planes cpu_planes_of(const struct shape *shape, const struct cpu_format *format);
 
-/* Gives a top its format: value and gradient, memory of its own. */
+/* Sets a top's format; its value and gradient get memory of their own. */
 void cpu_top_set(struct blob *top, const struct cpu_format *format);
-/* The top shares its bottom's memory: value always, gradient if asked. */
+/* Makes the top share its bottom's memory: the value always, the gradient if `grad`. */
 void cpu_top_alias(struct blob *top, struct blob *bottom, bool grad);
 
 int cpu_primitive_create(struct cpu_engine *engine, struct owner *owner,
                          const_dnnl_primitive_desc_t desc, struct cpu_primitive *out);
-/* Adds an argument; run takes the data pointers in the order of these calls. */
+/* Adds an argument; cpu_primitive_run takes data pointers in the order of these calls. */
 int cpu_primitive_arg(struct cpu_engine *engine, struct cpu_primitive *primitive, int arg,
                       const_md_t md);
-/* Which of several that run side by side it is: each has temporary memory of its own. */
+/* Gives primitive number `which`, of several that run side by side, its own temporary memory. */
 int cpu_primitive_place(struct cpu_engine *engine, struct cpu_primitive *primitive, int which);
 int cpu_primitive_run(struct cpu_engine *engine, struct cpu_primitive *primitive,
                       const void *const data[]);
@@ -275,34 +272,33 @@ int cpu_reorder_create(struct cpu_engine *engine, struct owner *owner, const_md_
 int cpu_reorder_run(struct cpu_engine *engine, struct cpu_primitive *reorder, const float *from,
                     float *to);
 
-/* Between two formats of one shape; see cpu_reorder_run. */
+/* Creates the reorder between two formats of one shape, for cpu_reorder_run. */
 int cpu_format_reorder_create(struct cpu_engine *engine, struct owner *owner,
                               const struct shape *shape, const struct cpu_format *from,
                               const struct cpu_format *to, struct cpu_primitive *out);
 
 int cpu_view_create(struct cpu_op *op, struct tensor *tensor, const struct cpu_format *format,
                     bool written, enum cpu_work_slot slot, struct cpu_view *out);
-/* Where the numbers lie in that format: after cpu_view_move of what is read, before that of what is
- * written. */
+/* Returns the view's memory. cpu_view_move must run before the op reads this memory, and after the
+ * op writes it. */
 float *cpu_view_data(const struct cpu_engine *engine, const struct cpu_view *view);
 int cpu_view_move(struct cpu_engine *engine, struct cpu_view *view);
 
-/* Has bottom i read in that format, and its gradient written in it. The work memory in `slot` is
- * the one to read from; of several bottoms in a shared one, each is to be loaded when it is read.
- */
+/* Makes the op read bottom i, and write its gradient, in `format`. `slot` gets the reordered
+ * bottom. Bottoms that share a slot must be reordered one by one, each right before the op reads
+ * it. */
 int cpu_op_take(struct cpu_op *op, int i, const struct cpu_format *format, enum cpu_work_slot slot);
 
-/* Sets the channels to 0 that only fill up the last block. */
+/* Sets to 0 the channels that only fill up the last block. */
 void cpu_clear_padding(float *data, const struct shape *shape, const struct cpu_format *format);
-/* y = x, y += x, y = a x, y += a x over n floats, in parallel. */
+/* Compute y = x and y = a x + b y over n floats, in parallel. With b 0, y is not read. */
 void cpu_copy(float *y, const float *x, size_t n);
-void cpu_axpby(float *y, float a, const float *x, float b,
-               size_t n); /* y = a x + b y; b 0: y unread */
-/* The same by the calling thread alone, for pieces of what threads share. */
+void cpu_axpby(float *y, float a, const float *x, float b, size_t n);
+/* Computes cpu_axpby on the calling thread alone, for one thread's piece. */
 void cpu_axpby_piece(float *restrict y, float a, const float *restrict x, float b, size_t n);
 void cpu_zero(float *y, size_t n);
 
-/* Where bottom i's values and gradient lie in the format that it was taken in, and the tops'. */
+/* Return values and gradient of bottom i, in the format in which the op took it, and of top 0. */
 static inline const float *cpu_op_x(const struct cpu_op *op, int i)
 {
     return op->in[i].tensor ? cpu_view_data(op->engine, &op->in[i])
@@ -335,15 +331,15 @@ static inline int64_t cpu_greatest(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Loops over n floats go by pieces that stay in the first-level cache: the length of the one at
- * `at`. */
+/* Returns the length of the piece at `at`: loops over n floats go by pieces that stay in the
+ * first-level cache. */
 enum { CPU_PIECE = 4096 };
 static inline size_t cpu_piece(size_t n, size_t at)
 {
     return n - at < CPU_PIECE ? n - at : CPU_PIECE;
 }
 
-/* Elements a tensor holds, padding included. */
+/* Returns the number of floats that a tensor holds, padding included. */
 static inline size_t cpu_tensor_stored(const struct tensor *tensor)
 {
     return tensor->bytes / sizeof(float);

@@ -1,7 +1,7 @@
-/* Memory, formats and the reorders between them.
+/* Memory, formats, and the reorders between formats.
  *
- * oneDNN zeroes the padding of a blocked tensor whenever a memory object is given a pointer. The
- * objects are therefore created once and told a pointer only when it changed. */
+ * oneDNN zeroes the padding of a blocked tensor whenever a memory object gets a pointer. So each
+ * memory object is created once, and gets a pointer only when the pointer changed. */
 #include "engine/cpu/cpu_internal.h"
 
 #include "util/error.h"
@@ -23,9 +23,8 @@ static const struct cpu_format formats[] = {
 
 #define FORMATS (sizeof formats / sizeof formats[0])
 
-/* Much memory asks for large pages where it spans whole ones: what goes through many rows or planes
- * of it at once, as products and Winograd's points do, needs more small ones than a processor
- * remembers the places of. */
+/* Asks for large pages where memory spans whole ones. Loops over many rows or planes at once, as in
+ * products and Winograd's points, touch more small pages than a processor's TLB holds. */
 static void ask_for_large_pages(void *memory, size_t bytes)
 {
 #ifdef MADV_HUGEPAGE
@@ -33,13 +32,13 @@ static void ask_for_large_pages(void *memory, size_t bytes)
     uintptr_t from = (at + large - 1) / large * large, to = (at + bytes) / large * large;
 
     if (from < to)
-        madvise((void *)from, to - from, MADV_HUGEPAGE); /* where there are none, small ones do */
+        madvise((void *)from, to - from, MADV_HUGEPAGE); /* on failure small pages do */
 #else
     (void)memory, (void)bytes;
 #endif
 }
 
-/* The kernel kills a job that touches more than its limit leaves, so a large piece asks first. */
+/* Refuses a large piece beyond the limits: the kernel would kill the job that uses it. */
 static int check_limits(size_t bytes, const char *what)
 {
     const size_t large = (size_t)4 << 20;
@@ -166,7 +165,7 @@ bool cpu_format_find(const_md_t md, const struct shape *shape, const struct cpu_
     for (size_t i = 0; i < FORMATS; i++) {
         if (!md_has_format(md, shape, &formats[i]))
             continue;
-        /* one pixel or one channel: the order of axes means nothing */
+        /* with one pixel or one channel the order of axes means nothing */
         if (formats[i].block || (shape->dim[1] > 1 && shape_count(shape, 2, shape->naxes) > 1))
             *out = &formats[i];
         return true;
@@ -203,7 +202,7 @@ struct cpu_planes cpu_planes_of(const struct shape *shape, const struct cpu_form
 
 static void tensor_set(struct tensor *tensor, const struct cpu_format *format)
 {
-    tensor->layout = (void *)(uintptr_t)format; /* constant, but the field serves all engines */
+    tensor->layout = (void *)(uintptr_t)format; /* a constant, in a field that serves all engines */
     tensor->bytes = cpu_format_bytes(&tensor->shape, format);
     tensor->base = NULL;
 }
@@ -288,7 +287,7 @@ int cpu_primitive_run(struct cpu_engine *engine, struct cpu_primitive *primitive
 {
     assert(primitive->primitive && primitive->nargs > 0);
     for (int i = 0; i < primitive->nargs; i++) {
-        /* the scratchpad came first, at creation */
+        /* cpu_primitive_create adds the scratchpad as argument 0 */
         const void *at = !primitive->scratchpad ? data[i]
                          : i == 0 ? engine->work[WORK_SCRATCHPAD].data + primitive->place
                                   : data[i - 1];
@@ -349,27 +348,28 @@ int cpu_format_reorder_create(struct cpu_engine *engine, struct owner *owner,
 int cpu_view_create(struct cpu_op *op, struct tensor *tensor, const struct cpu_format *format,
                     bool written, enum cpu_work_slot slot, struct cpu_view *out)
 {
-    const struct cpu_format *own = cpu_tensor_format(tensor);
+    const struct cpu_format *tensor_format = cpu_tensor_format(tensor);
     size_t bytes = cpu_format_bytes(&tensor->shape, format);
 
     *out = (struct cpu_view){
         .tensor = tensor, .written = written, .slot = slot, .elems = bytes / sizeof(float)};
-    if (own == format)
+    if (tensor_format == format)
         return 0;
-    if (cpu_format_reorder_create(op->engine, &op->owner, &tensor->shape, written ? format : own,
-                                  written ? own : format, &out->reorder))
+    if (cpu_format_reorder_create(op->engine, &op->owner, &tensor->shape,
+                                  written ? format : tensor_format,
+                                  written ? tensor_format : format, &out->reorder))
         return -1;
     if (slot != WORK_OWN)
         return cpu_work_reserve(op->engine, slot, bytes);
-    out->own = cpu_op_alloc(op, bytes, "an input in another format");
-    return out->own ? 0 : -1;
+    out->memory = cpu_op_alloc(op, bytes, "an input in another format");
+    return out->memory ? 0 : -1;
 }
 
 float *cpu_view_data(const struct cpu_engine *engine, const struct cpu_view *view)
 {
     if (!view->reorder.primitive)
         return view->tensor->data;
-    return view->slot == WORK_OWN ? view->own : engine->work[view->slot].data;
+    return view->slot == WORK_OWN ? view->memory : engine->work[view->slot].data;
 }
 
 int cpu_view_move(struct cpu_engine *engine, struct cpu_view *view)

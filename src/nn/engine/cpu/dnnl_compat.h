@@ -1,8 +1,8 @@
-/* The two generations of oneDNN's C interface, 2.x and 3.x, seen as one.
+/* One interface for oneDNN's C interfaces 2.x and 3.x.
  *
- * 2.x keeps memory descriptors by value and creates primitives through op descriptors; 3.x made the
- * descriptors opaque and dropped the op descriptors. Here a memory descriptor is always a handle
- * that its creator destroys. Nothing outside this file asks for the version. */
+ * 2.x keeps memory descriptors by value and creates primitives through op descriptors; 3.x made
+ * memory descriptors opaque and dropped op descriptors. In this file a memory descriptor is always
+ * a handle that its creator destroys. No other file asks for the version. */
 #ifndef POSEIDON_ENGINE_CPU_DNNL_COMPAT_H
 #define POSEIDON_ENGINE_CPU_DNNL_COMPAT_H
 
@@ -47,7 +47,7 @@ static inline dnnl_status_t md_keep(md_t *out, const dnnl_memory_desc_t *md, dnn
     return dnnl_success;
 }
 
-/* The primitive of an op descriptor, where making that went well. */
+/* Creates the primitive descriptor of an op descriptor, if `status` is success. */
 static inline dnnl_status_t compat_create(dnnl_primitive_desc_t *out, dnnl_status_t status,
                                           const void *desc, dnnl_engine_t engine,
                                           const_dnnl_primitive_desc_t hint,
@@ -59,13 +59,13 @@ static inline dnnl_status_t compat_create(dnnl_primitive_desc_t *out, dnnl_statu
 
 #endif
 
-/* float products stay float, whatever the environment says (ONEDNN_DEFAULT_FPMATH_MODE). */
+/* Keeps float products float, whatever the environment says (ONEDNN_DEFAULT_FPMATH_MODE). */
 static inline dnnl_status_t compat_strict(void)
 {
 #if DNNL_VERSION_MAJOR >= 3 || (DNNL_VERSION_MAJOR == 2 && DNNL_VERSION_MINOR >= 4)
     return dnnl_set_default_fpmath_mode(dnnl_fpmath_mode_strict);
 #else
-    return dnnl_success; /* knows no other mode */
+    return dnnl_success; /* these versions have no other mode */
 #endif
 }
 
@@ -80,7 +80,7 @@ static inline dnnl_status_t md_create_tag(md_t *out, int naxes, const int64_t *d
 #endif
 }
 
-/* The type of its elements. */
+/* Returns the type of the descriptor's elements. */
 static inline dnnl_data_type_t md_type(const_md_t md)
 {
 #if DNNL_VERSION_MAJOR >= 3

@@ -8,8 +8,8 @@
 struct eltwise {
     struct cpu_op op;
     size_t n;         /* floats of a tensor in the common format */
-    int32_t *winner;  /* MAX in TRAIN: which bottom */
-    bool passes_grad; /* the top's gradient is bottom 0's, in its memory */
+    int32_t *winner;  /* MAX in TRAIN: number of the bottom with the maximum */
+    bool passes_grad; /* top's gradient and bottom 0's share memory */
 };
 
 static const struct cpu_format *eltwise_format(const struct cpu_op *op)
@@ -23,7 +23,7 @@ static const struct cpu_format *eltwise_format(const struct cpu_op *op)
     return format;
 }
 
-/* A sum's gradient is that of each term; the first needs no copy of it. */
+/* Returns true if bottom 0 can share the top's gradient, which a sum passes on unchanged. */
 static bool eltwise_passes_grad(const struct eltwise *elt, const struct cpu_format *format)
 {
     const struct cpu_op *op = &elt->op;
@@ -61,11 +61,11 @@ CPU_KERNEL static void eltwise_product_piece(float *restrict y, const float *res
         y[i] *= x[i];
 }
 
-/* Caffe's rule for equal values: the second beats the first, later ones must be greater. */
+/* Applies Caffe's rule for equal values: bottom 1 beats bottom 0, later bottoms must be greater. */
 CPU_KERNEL static void eltwise_max_piece(float *restrict y, int32_t *restrict winner,
-                                         const float *restrict x, int32_t who, size_t n)
+                                         const float *restrict x, int32_t bottom, size_t n)
 {
-    if (who == 1) {
+    if (bottom == 1) {
 #pragma omp simd
         for (size_t i = 0; i < n; i++) {
             int32_t keep = y[i] > x[i];
@@ -75,19 +75,20 @@ CPU_KERNEL static void eltwise_max_piece(float *restrict y, int32_t *restrict wi
     } else {
 #pragma omp simd
         for (size_t i = 0; i < n; i++) {
-            int32_t more = x[i] > y[i];
-            y[i] = more ? x[i] : y[i];
-            winner[i] = more ? who : winner[i];
+            int32_t greater = x[i] > y[i];
+            y[i] = greater ? x[i] : y[i];
+            winner[i] = greater ? bottom : winner[i];
         }
     }
 }
 
 CPU_KERNEL static void eltwise_max_back_piece(float *restrict dx, const float *restrict dy,
-                                              const int32_t *restrict winner, int32_t who, size_t n)
+                                              const int32_t *restrict winner, int32_t bottom,
+                                              size_t n)
 {
 #pragma omp simd
     for (size_t i = 0; i < n; i++)
-        dx[i] = winner[i] == who ? dy[i] : 0;
+        dx[i] = winner[i] == bottom ? dy[i] : 0;
 }
 
 static void eltwise_forward_piece(struct eltwise *elt, float *y, size_t at, size_t n)
@@ -124,23 +125,23 @@ static int eltwise_forward(struct cpu_op *op)
     return 0;
 }
 
-/* The product of the others, not y / x: x may be 0. */
-static void eltwise_backward_piece(struct eltwise *elt, int who, const float *dy, float *dx,
+/* Computes a piece of a bottom's gradient: a product's without y / x, since x may be 0. */
+static void eltwise_backward_piece(struct eltwise *elt, int bottom, const float *dy, float *dx,
                                    size_t at, size_t n)
 {
     struct cpu_op *op = &elt->op;
 
     switch (op->args.u.eltwise.operation) {
     case ELTWISE_SUM:
-        cpu_axpby_piece(dx + at, op_eltwise_coeff(&op->args, who), dy + at, 0, n);
+        cpu_axpby_piece(dx + at, op_eltwise_coeff(&op->args, bottom), dy + at, 0, n);
         break;
     case ELTWISE_MAX:
-        eltwise_max_back_piece(dx + at, dy + at, elt->winner + at, who, n);
+        eltwise_max_back_piece(dx + at, dy + at, elt->winner + at, bottom, n);
         break;
     case ELTWISE_PROD:
         memcpy(dx + at, dy + at, n * sizeof *dx);
         for (int i = 0; i < op->args.nbottoms; i++)
-            if (i != who)
+            if (i != bottom)
                 eltwise_product_piece(dx + at, cpu_op_x(op, i) + at, n);
         break;
     }
@@ -156,9 +157,9 @@ static bool eltwise_relays(const struct eltwise *elt, int i)
     return elt->op.out[i].reorder.primitive != NULL;
 }
 
-/* The gradients of one bottom, or (-1) of all whose memory is in the common format, a piece at a
- * time. Downwards: bottom 0's gradient may take the memory that the others are made from. */
-static void eltwise_backward_pieces(struct eltwise *elt, int one, bool relu)
+/* Computes gradients, a piece at a time: of one bottom or, with -1, of all bottoms whose
+ * gradients have the common format. Bottom 0 comes last: its gradient may share dy's memory. */
+static void eltwise_backward_pieces(struct eltwise *elt, int bottom, bool relu)
 {
     struct cpu_op *op = &elt->op;
     const float *y = op->args.tops[0]->value.data;
@@ -168,9 +169,9 @@ static void eltwise_backward_pieces(struct eltwise *elt, int one, bool relu)
     for (size_t at = 0; at < elt->n; at += CPU_PIECE) {
         size_t n = cpu_piece(elt->n, at);
         if (relu)
-            cpu_relu_back_piece(y + at, dy + at, 0, dy + at, n); /* y tells where it cut */
+            cpu_relu_back_piece(y + at, dy + at, 0, dy + at, n); /* y tells where the ReLU cut */
         for (int i = op->args.nbottoms - 1; i >= 0; i--)
-            if (eltwise_writes(elt, i) && (one < 0 ? !eltwise_relays(elt, i) : i == one))
+            if (eltwise_writes(elt, i) && (bottom < 0 ? !eltwise_relays(elt, i) : i == bottom))
                 eltwise_backward_piece(elt, i, dy, cpu_op_dx(op, i), at, n);
     }
 }

@@ -1,7 +1,7 @@
-/* Inner product: three matrix products on plain memory (product.h), rows x K and rows x O.
+/* Inner product: three matrix products (product.h) on plain memory, rows x K and rows x O.
  *
- * Plain, because its inputs are the sufficient factors that travel in place of the weight
- * gradient. */
+ * Memory is plain because the products' inputs are the sufficient factors, which travel in place of
+ * the weight gradient. */
 #include "engine/cpu/product.h"
 #include "util/strbuf.h"
 
@@ -54,7 +54,7 @@ static int inner_product_forward(struct cpu_op *op)
                        cpu_op_y(op));
 }
 
-/* Column sums, a strip of columns at a time: the order of rows is fixed whatever the threads. */
+/* Sums a strip of columns. Rows are added in one order, whatever the number of threads. */
 CPU_KERNEL static void inner_product_bias_strip(const float *top_grad, int64_t rows, int64_t stride,
                                                 int64_t n, bool add, float *restrict grad)
 {
@@ -97,7 +97,7 @@ static int inner_product_backward(struct cpu_op *op)
     struct param *bias = op->args.u.inner_product.bias ? op->args.params[1] : NULL;
     const float *top_grad = cpu_op_dy(op);
 
-    /* the planner may turn factors on after the op was made: the flag is read now */
+    /* factored is read here: the planner may set it after the op was created */
     if (weight->wants_grad && !weight->factored &&
         inner_product_weight_backward(ip, weight, cpu_op_x(op, 0), top_grad))
         return -1;
@@ -123,7 +123,7 @@ void cpu_inner_product_factors(struct op *base, const float **bottom, const floa
     *top_grad = cpu_op_dy(op);
 }
 
-/* "matmul forward weights, streaming data": all that is not sgemm's. */
+/* Writes which passes are not sgemm's, such as "matmul forward weights, streaming data". */
 static void inner_product_describe(const struct cpu_op *op, char words[ENGINE_OP_WORDS])
 {
     static const char *const names[PRODUCT_PASSES] = {"forward", "data", "weights"};

@@ -1,5 +1,5 @@
-/* Losses over elements and rows; those over classes are in softmax.c. Sums are made in double and
- * in one fixed order. */
+/* Losses over elements and rows; softmax.c has the losses over classes. Sums are made in double in
+ * one fixed order. */
 #include "engine/cpu/loss.h"
 
 #include "engine/op_size.h"
@@ -49,7 +49,7 @@ double loss_divisor(enum loss_normalization normalization, int64_t places, int64
     return d > 1 ? d : 1;
 }
 
-/* Bottom 0 as rows, one for each sample. */
+/* Returns bottom 0 as rows, one for each sample. */
 static struct scores loss_rows(const struct cpu_op *op)
 {
     const struct shape *x = &op->args.bottoms[0]->value.shape;
@@ -209,7 +209,7 @@ static int multinomial_loss_gradient(struct cpu_op *op, int bottom, float *dx)
 
 LOSS_KIND(multinomial_loss, 2);
 
-/* Cut to an integer, not 0. */
+/* Returns true if `similar`, cut to an integer, is not 0. */
 static bool contrastive_similar(float similar)
 {
     return fabsf(similar) >= 1;
@@ -240,7 +240,7 @@ static int contrastive_loss_forward(struct cpu_op *op)
     return loss_set((struct loss *)op, sum, 2 * (double)rows.outer);
 }
 
-/* What (a - b) is multiplied by. */
+/* Returns the factor of (a - b) in the gradient. */
 static double contrastive_factor(const struct contrastive_loss_args *args, double d2, float similar)
 {
     double d = sqrt(d2);

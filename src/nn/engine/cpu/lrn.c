@@ -1,9 +1,9 @@
 /* Local response normalisation: y = x s^-beta, s = k + alpha/count * sum of squares in the window.
  *
- * Across channels as all known nets ask for it, lrn_blocked.c does it. Whatever else there is goes
- * by pieces of rows: a plane in any format, whose windows reach along its rows and down them, or,
- * in plain memory, some pixels of all channels, whose windows reach down alone. Backward recomputes
- * s, which is less work than to load it. */
+ * lrn_blocked.c computes LRN across channels as all known nets ask for it. All else goes by pieces
+ * of rows. Within channels a piece is a plane in any format, whose windows reach along rows and
+ * down. Across channels a piece is some pixels of all channels in plain memory, whose windows reach
+ * down alone. Backward recomputes s, which is less work than loading it. */
 #include "engine/cpu/cpu_internal.h"
 #include "engine/cpu/lrn_blocked.h"
 
@@ -11,21 +11,21 @@
 #include <omp.h>
 #include <string.h>
 
-#define PIXELS 64 /* taken together across the channels */
+#define PIXELS 64 /* pixels of a piece across the channels */
 
 struct lrn {
     struct cpu_op op;
     struct cpu_planes planes;
-    int64_t half; /* window reaches that far on either side */
+    int64_t half; /* reach of the window on either side */
     float scale, beta, k;
-    bool within;      /* a channel; else across them */
+    bool within;      /* windows within a channel; else across channels */
     bool quick_power; /* s and s^-beta are normal floats > 0, or as good as infinite */
     int64_t tile;     /* floats of one of a thread's work arrays */
-    bool usual;       /* by lrn_blocked.c, as these say */
+    bool usual;       /* lrn_blocked.c computes both passes */
     struct lrn_blocked blocked;
 };
 
-enum { ARRAYS = 4 }; /* a thread's work: row, rows, sums and ratios */
+enum { ARRAYS = 4 }; /* a thread's work arrays: row, rows, sums and ratios */
 
 static int lrn_create(struct cpu_op *op)
 {
@@ -64,12 +64,12 @@ static int lrn_create(struct cpu_op *op)
                                              sizeof(float));
 }
 
-#define NEAREST(x) ((x) + 0x1.8p23f - 0x1.8p23f) /* to the integer, where |x| < 2^22 */
+#define NEAREST(x) ((x) + 0x1.8p23f - 0x1.8p23f) /* nearest integer, where |x| < 2^22 */
 
-/* s^exponent for normal s > 0, NaN for infinity and NaN. One that compilers make vectors of, unlike
- * powf; twice float's precision of it (1.3e-7 for exponent -0.75).
- * s = 2^e m, m within sqrt(1/2)..sqrt(2); exponent e and exponent log2(m) are split into whole and
- * fraction apart, since the first is exact for the usual exponents. Coefficients: least greatest
+/* Computes s^exponent for normal s > 0; NaN for infinity and NaN. Unlike powf, compilers vectorise
+ * this code; its error is twice float's precision (1.3e-7 for exponent -0.75). s = 2^e m with m in
+ * sqrt(1/2)..sqrt(2). Both exponent e and exponent log2(m) are split into whole and fraction,
+ * separately because the first is exact for the usual exponents. Coefficients: least greatest
  * relative error of log2(1 + t) / t and of 2^x. */
 INLINE float lrn_power_one(float s, float exponent)
 {
@@ -100,7 +100,7 @@ INLINE float lrn_power_one(float s, float exponent)
     exp = exp * x + 0.6931471824645996f;
     exp = exp * x + 1;
     whole += rest;
-    whole = whole < -126 ? -126 : whole; /* smaller than that is nothing */
+    whole = whole < -126 ? -126 : whole; /* smaller results count as this */
     scale_bits = ((int32_t)whole + 127) * (1 << 23);
     memcpy(&scale, &scale_bits, sizeof scale);
     return exp * scale + 0 * s;
@@ -111,7 +111,7 @@ INLINE float lrn_power(float s, float exponent, bool quick)
     return quick ? lrn_power_one(s, exponent) : powf(s, exponent);
 }
 
-/* The sums of from[j * step] over j = -half..half, of n places. */
+/* Sums from[j * step] over j = -half..half, for n places. */
 INLINE void lrn_windows(const float *from, int64_t half, int64_t step, float *restrict sum,
                         int64_t n)
 {
@@ -124,15 +124,15 @@ INLINE void lrn_windows(const float *from, int64_t half, int64_t step, float *re
     }
 }
 
-/* Rows of some floats: side by side in work arrays, as runs of so many floats in a tensor. step:
- * from one place of a row to the next. */
+/* A piece: `rows` rows of `width` floats in work arrays, and `runs` runs of `length` floats,
+ * `stride` apart, in a tensor. step: floats to the next place of a row. */
 struct piece {
     int64_t rows, width, step;
     int64_t runs, length, stride;
 };
 
-/* The windows' sums over a piece's squares, or over the numbers themselves. work: the first three
- * arrays, of which the third holds the sums. */
+/* Sums the windows over a piece's squares, or over the numbers themselves. work: the first three
+ * work arrays; the third gets the sums. */
 INLINE const float *lrn_sums(const struct lrn *lrn, const struct piece *p, const float *from,
                              int64_t stride, bool squares, float *work)
 {
@@ -155,7 +155,7 @@ INLINE const float *lrn_sums(const struct lrn *lrn, const struct piece *p, const
     return sum;
 }
 
-/* y = x s^-beta */
+/* Computes y = x s^-beta. */
 INLINE void lrn_scale(const struct lrn *lrn, const struct piece *p, bool quick, const float *x,
                       const float *sums, float *y)
 {
@@ -166,8 +166,8 @@ INLINE void lrn_scale(const struct lrn *lrn, const struct piece *p, bool quick, 
     }
 }
 
-/* dx = dy s^-beta - 2 scale beta x * sum over the window of dy x s^(-beta-1): what is summed, and
- * s^-beta, for which dx has room. */
+/* Prepares dx = dy s^-beta - 2 scale beta x * sum over the window of dy x s^(-beta-1): writes the
+ * summands to ratio, and s^-beta to dx. */
 INLINE void lrn_ratio(const struct lrn *lrn, const struct piece *p, bool quick, const float *x,
                       const float *dy, const float *sums, float *ratio, float *dx)
 {
@@ -195,7 +195,7 @@ INLINE void lrn_finish(const struct lrn *lrn, const struct piece *p, const float
     }
 }
 
-/* dy NULL: forward, to = y; else backward, to = dx. */
+/* Runs a piece. dy NULL: forward, to = y; else backward, to = dx. */
 INLINE void lrn_piece_run(const struct lrn *lrn, const struct piece *p, bool quick, const float *x,
                           const float *dy, float *to)
 {

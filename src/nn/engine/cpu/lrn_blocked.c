@@ -1,9 +1,9 @@
 /* LRN across five channels by permutations.
  *
- * Eight channels of a pixel are a vector. A window's sum takes its neighbours from the vectors
- * before and after, without a store whose pieces a load would wait for; and s^-0.75 are two roots
- * and a quotient, which are rounded alike by all processors. Octets of channels are gone through
- * one by one, some pixels of each: these are read piece by piece, and asked for ahead. */
+ * A vector holds eight channels of a pixel. A window's sum takes neighbours from the vectors before
+ * and after, without a store that a load would wait for. s^-0.75 is two roots and a quotient, which
+ * all processors round alike. Octets of channels go one by one, with some pixels of each: the code
+ * reads these pixels piece by piece, and prefetches the next ones. */
 #include "engine/cpu/lrn_blocked.h"
 
 #include "engine/cpu/cpu_internal.h"
@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The sums over five lanes of `at`, with those of the octets before and after it. */
+/* Sums five lanes around each lane of `at`, with lanes of the octets before and after. */
 INLINE void window_sums(const floats *before, const floats *at, const floats *after, floats *sum)
 {
     const floats a = *before, b = *at, c = *after;
@@ -32,7 +32,7 @@ INLINE void square_roots(const floats *of, floats *roots)
     memcpy(roots, values, sizeof values);
 }
 
-/* s^-0.75; NaN for infinity, as for NaN: lost values must not look like small ones. */
+/* Computes s^-0.75; NaN for infinity and for NaN, since lost values must not look small. */
 INLINE void power(const floats *s, floats *out)
 {
     floats root, fourth;
@@ -42,7 +42,7 @@ INLINE void power(const floats *s, floats *out)
     *out = 1 / (root * fourth) + 0 * *s;
 }
 
-/* Where an octet of channels begins; NULL: there is none. */
+/* Returns where an octet of channels begins; NULL: there is no such octet. */
 INLINE const float *octet_at(const struct lrn_blocked *a, int64_t octet, const float *x)
 {
     int64_t channel = octet * OCTET;
@@ -52,7 +52,7 @@ INLINE const float *octet_at(const struct lrn_blocked *a, int64_t octet, const f
     return x + channel / a->block * a->pixels * a->block + channel % a->block;
 }
 
-/* What is read two octets later, of these n pixels or of the next ones. */
+/* Returns the memory that is read two octets later, of these n pixels or of the next n. */
 INLINE const float *octet_ahead(const struct lrn_blocked *a, int64_t octet, int64_t n,
                                 const float *x)
 {
@@ -69,7 +69,7 @@ INLINE void square_load(const float *x, int64_t i, floats *square)
         *square = *(const floats *)(x + i) * *(const floats *)(x + i);
 }
 
-/* Three octets of x, and s of the middle one. */
+/* An octet of x, with the octets before and after. */
 struct octets {
     const float *before, *at, *after;
 };
@@ -131,8 +131,8 @@ INLINE void ratios_make(const struct lrn_blocked *a, int64_t octet, int64_t n, c
     }
 }
 
-/* dx = dy s^-0.75 - 1.5 scale x * sum over the window of dy x s^-1.75. Ratios of the octet after
- * are made before the sums of this one. */
+/* Computes dx = dy s^-0.75 - 1.5 scale x * sum over the window of dy x s^-1.75. The next octet's
+ * ratios are made before this octet's sums. */
 CPU_KERNEL void lrn_blocked_backward(const struct lrn_blocked *a, int64_t n, const float *x,
                                      const float *dy, float *dx)
 {

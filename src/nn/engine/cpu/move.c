@@ -1,4 +1,4 @@
-/* Operators that take values from elsewhere: crop, tile, batch reindex, embed, channel shuffle,
+/* Operators that move or repeat values: crop, tile, batch reindex, embed, channel shuffle,
  * parameter. */
 #include "engine/cpu/cpu_internal.h"
 
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Where row `row` of the top (all axes but the last) begins in the bottom. */
+/* Returns the offset in the bottom of the top's row number `row` (all axes but the last). */
 static int64_t crop_place(const struct cpu_op *op, int64_t row)
 {
     const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
@@ -24,7 +24,7 @@ static int64_t crop_place(const struct cpu_op *op, int64_t row)
     return place + offset[x->naxes - 1];
 }
 
-/* The top's rows, from or to their places in the bottom. */
+/* Copies the top's rows from their places in the bottom; back: gradients to these places. */
 static int crop_run(struct cpu_op *op, bool back, const float *from, float *to)
 {
     const struct shape *y = &op->args.tops[0]->value.shape;
@@ -43,7 +43,7 @@ static int crop_run(struct cpu_op *op, bool back, const float *from, float *to)
 
 const struct cpu_kind cpu_crop = {.blobs = CPU_PLAIN, .run = crop_run};
 
-/* Each of the bottom's outer rows is repeated. */
+/* Repeats each of the bottom's outer rows; back: adds up the gradients of the repeated rows. */
 static int tile_run(struct cpu_op *op, bool back, const float *from, float *to)
 {
     const struct tile_args *a = &op->args.u.tile;
@@ -63,7 +63,7 @@ static int tile_run(struct cpu_op *op, bool back, const float *from, float *to)
 
 const struct cpu_kind cpu_tile = {.blobs = CPU_PLAIN, .run = tile_run};
 
-/* Row number i of a list of floats; an error where there is no such row. */
+/* Reads row number i from a list of floats; an error where there is no such row. */
 static int move_index_at(const float *list, int64_t i, int64_t rows, int64_t *out)
 {
     bool whole = list[i] == floorf(list[i]); /* false for NaN */
@@ -76,7 +76,7 @@ static int move_index_at(const float *list, int64_t i, int64_t rows, int64_t *ou
     return 0;
 }
 
-/* Row i of the top is the bottom's of that number; of several, gradients add up. */
+/* Copies to row i of the top the bottom's row that index i names; back: adds gradients up. */
 static int reindex_run(struct cpu_op *op, bool back, const float *from, float *to)
 {
     const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
@@ -97,7 +97,7 @@ static int reindex_run(struct cpu_op *op, bool back, const float *from, float *t
 
 const struct cpu_kind cpu_batch_reindex = {.blobs = CPU_PLAIN, .plain = 2, .run = reindex_run};
 
-/* Which row of the weight place i of the bottom asks for. */
+/* Finds the row of the weight that place i of the bottom asks for. */
 static int embed_row(const struct cpu_op *op, int64_t i, int64_t *row)
 {
     return move_index_at(cpu_op_x(op, 0), i, op->args.params[0]->shape.dim[0], row);
@@ -146,7 +146,7 @@ static int embed_backward(struct cpu_op *op)
 const struct cpu_kind cpu_embed = {
     .blobs = CPU_PLAIN_AGAIN, .forward = embed_forward, .backward = embed_backward};
 
-/* y's channel (j, i) is x's (i, j); rows: i's range. Backward is the same with the other range. */
+/* Moves x's channel (i, j) to y's channel (j, i); rows: the range of i, or in backward of j. */
 static int shuffle_run(struct cpu_op *op, bool back, const float *x, float *y)
 {
     const struct tensor *top = &op->args.tops[0]->value;

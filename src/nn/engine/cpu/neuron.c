@@ -1,11 +1,11 @@
-/* ReLU and dropout: one value in, one value out, whatever the format. */
+/* ReLU and dropout: one value in, one value out, in any format. */
 #include "engine/cpu/cpu_internal.h"
 
 #include "util/rng_blocks.h"
 
 #include <math.h>
 
-/* No restrict, since x and y may be the same. Slope 0 apart, since 0 times infinity is not 0. */
+/* x may be y, hence no restrict. Slope 0 has its own loop, since 0 times infinity is not 0. */
 CPU_KERNEL void cpu_relu_piece(const float *x, float slope, float *y, size_t n)
 {
     if (slope == 0) {
@@ -26,7 +26,7 @@ CPU_KERNEL void cpu_relu_back_piece(const float *x, const float *dy, float slope
 {
 #pragma omp simd
     for (size_t i = 0; i < n; i++) {
-        float factor = x[i] > 0 ? 1 : slope; /* a conditional product would not be vectorised */
+        float factor = x[i] > 0 ? 1 : slope; /* compilers do not vectorise a conditional product */
         dx[i] = factor * dy[i];
     }
 }
@@ -45,7 +45,7 @@ void cpu_relu_back_run(const float *x, const float *dy, float slope, float *dx, 
         cpu_relu_back_piece(x + i, dy + i, slope, dx + i, cpu_piece(n, i));
 }
 
-/* x is the output where the two are one. */
+/* Runs a ReLU; in place, x is the output. */
 static int relu_run(struct cpu_op *op, bool back, const float *from, float *to)
 {
     float slope = op->args.u.relu.negative_slope;
@@ -60,14 +60,14 @@ static int relu_run(struct cpu_op *op, bool back, const float *from, float *to)
 
 const struct cpu_kind cpu_relu = {.blobs = CPU_AS_BOTTOM, .run = relu_run};
 
-/* Dropout keeps element e of a sample iff draw e of the sample's own sequence is >= ratio; e counts
- * in plain row-major order, so that the mask does not depend on format, rank or batch. One bit
- * each. */
+/* State of dropout, which keeps element e of a sample if draw e of the sample's own sequence is >=
+ * ratio. e counts in plain row-major order, so that the mask does not depend on format, rank or
+ * batch. The mask has one bit for each element. */
 struct dropout {
     struct cpu_op op;
     const struct cpu_format *format;
     struct cpu_planes planes;
-    int64_t samples, channels, sample_elems, words; /* words: of 32 bits, per sample */
+    int64_t samples, channels, sample_elems, words; /* words: 32-bit words of the mask per sample */
     uint32_t *mask;
 };
 
@@ -96,9 +96,9 @@ static int dropout_create(struct cpu_op *op)
 
 enum { MASK_PIECE = 64 }; /* words drawn by one thread */
 
-/* n words of a sample's mask from the first-th on: eight blocks of its sequence each, side by side
- * as rng_block computes them one by one. A bit is set where the draw is >= ratio, which in 24 bits
- * is `least` or more. */
+/* Draws n words of a sample's mask, from word `first` on. A word takes eight blocks of the
+ * sequence, computed side by side with the values of rng_block. A bit is set where the draw is >=
+ * ratio: where the draw's upper 24 bits are >= `least`. */
 CPU_KERNEL static void dropout_mask_words(const struct rng *rng, uint32_t first, int64_t n,
                                           uint32_t least, uint32_t *mask)
 {
@@ -132,7 +132,7 @@ static void dropout_mask_draw(const struct dropout *drop, const struct pass *pas
         }
 }
 
-/* Up to 32 elements. x and y may be the same. */
+/* Applies up to 32 bits of the mask. x and y may be the same array. */
 CPU_KERNEL static void dropout_mask_apply(uint32_t bits, float scale, const float *x, float *y,
                                           int64_t n)
 {
@@ -155,7 +155,7 @@ static void dropout_apply_plain(const struct dropout *drop, float scale, const f
     }
 }
 
-/* One channel of a plane; its first element is bit e of the mask. */
+/* Applies the mask to one channel of a plane; e: the mask's bit of its first element. */
 static void dropout_apply_channel(const uint32_t *mask, int64_t e, int64_t pixels, int64_t block,
                                   float scale, const float *x, float *y)
 {

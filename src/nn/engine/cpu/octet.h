@@ -1,5 +1,5 @@
-/* Vectors of eight numbers, as channels in blocks lie. Spelt out: left alone, compilers make the
- * stores of a running maximum conditional, and know no permutations. */
+/* Vectors of eight numbers, to match channels in blocks. Vector code is spelt out: compilers alone
+ * make the stores of a running maximum conditional, and know no permutations. */
 #ifndef POSEIDON_ENGINE_CPU_OCTET_H
 #define POSEIDON_ENGINE_CPU_OCTET_H
 

@@ -1,8 +1,8 @@
 /* Pooling in any format, a plane of D x H x W x block floats at a time.
  *
- * Ours rather than oneDNN's: Caffe's top reaches beyond the padded image, its AVE divisor is
- * clipped there, its second top wants the maximum's place, and STOCHASTIC is Caffe's alone. Being
- * bound by memory, it loses nothing. */
+ * The code is our own because oneDNN lacks Caffe's rules: the top reaches beyond the padded image,
+ * AVE's divisor is clipped there, a second top holds the maximum's place, and STOCHASTIC. Pooling
+ * is bound by memory and loses nothing. */
 #include "engine/cpu/cpu_internal.h"
 
 #include "engine/cpu/octet.h"
@@ -17,23 +17,23 @@ struct pool {
     struct cpu_op op;
     struct cpu_planes bottom, top;
     struct op_windows windows;
-    bool usual; /* MAX by pool_max.c */
-    /* Place of each top in its D x H x W plane, -1: none. MAX: in TRAIN or for the mask;
-     * STOCHASTIC: in TRAIN. */
+    bool usual; /* pool_max.c computes MAX */
+    /* Place of each top in its D x H x W plane, -1: none. For MAX in TRAIN or with a mask, and for
+     * STOCHASTIC in TRAIN. */
     int32_t *where;
-    uint8_t *numbers; /* pool_max.c's, instead */
+    uint8_t *numbers; /* places in pool_max.c's form, instead of where */
 };
 
 /* A window along one axis, clipped to the image. */
 struct span {
     int64_t begin, end;
-    int64_t padded; /* its length clipped to the padded image, below 1 where it is empty */
+    int64_t padded; /* length clipped to the padded image; below 1: an empty window */
 };
 
 /* The window of one output position. */
 struct window {
     struct span d, h, w;
-    float divisor; /* AVE: what it holds of the padded image; 0 where it is empty */
+    float divisor; /* AVE: pixels of the padded image in the window; 0: none */
 };
 
 INLINE struct span pool_span_at(const struct op_windows *a, int axis, int64_t place)
@@ -55,14 +55,14 @@ INLINE struct window pool_window_at(const struct op_windows *a, int64_t pd, int6
     return win;
 }
 
-/* The window of output position p of a plane. */
+/* Returns the window of output position p of a plane. */
 INLINE struct window pool_window_of(const struct op_windows *a, int64_t p)
 {
     return pool_window_at(a, p / a->places[2] / a->places[1], p / a->places[2] % a->places[1],
                           p % a->places[2]);
 }
 
-/* The same windows with a depth that compilers see to be one: loops over it then cost nothing. */
+/* Returns windows with a depth that compilers know to be 1: loops over depth then cost nothing. */
 INLINE struct op_windows pool_flat(struct op_windows a)
 {
     a.size[0] = a.places[0] = 1;
@@ -76,7 +76,7 @@ static bool pool_is_flat(const struct op_windows *a)
     return a->size[0] == 1 && a->places[0] == 1 && a->pad[0] == 0;
 }
 
-/* All places of a window, in reading order: `here` is the place's number in the plane. */
+/* Loops over all places of a window in reading order; `here` is the place's number in the plane. */
 #define FOR_WINDOW(a, win, here)                                                                   \
     for (int64_t d_ = (win)->d.begin; d_ < (win)->d.end; d_++)                                     \
         for (int64_t h_ = (win)->h.begin; h_ < (win)->h.end; h_++)                                 \
@@ -84,7 +84,7 @@ static bool pool_is_flat(const struct op_windows *a)
                          here = row_ + (win)->w.begin;                                             \
                  here < row_ + (win)->w.end; here++)
 
-/* `from`: the places that the maxima at y come from. */
+/* Finds the maxima of OCTET channels; from: the places of the maxima. */
 INLINE void pool_max_strip(const float *x, const struct op_windows *a, int64_t block,
                            const struct window *win, float *y, int32_t *from)
 {
@@ -94,9 +94,9 @@ INLINE void pool_max_strip(const float *x, const struct op_windows *a, int64_t b
     FOR_WINDOW(a, win, here)
     {
         floats value = *(const floats *)(x + here * block);
-        ints more = value > best;
-        best = (floats)((more & (ints)value) | (~more & (ints)best));
-        at = (more & (int32_t)here) | (~more & at);
+        ints greater = value > best;
+        best = (floats)((greater & (ints)value) | (~greater & (ints)best));
+        at = (greater & (int32_t)here) | (~greater & at);
     }
     *(floats *)y = best;
     *(ints *)from = at;
@@ -112,7 +112,7 @@ INLINE void pool_sum_strip(const float *x, const struct op_windows *a, int64_t b
     *(floats *)y = sum * (win->divisor > 0 ? 1 / win->divisor : 0);
 }
 
-/* The same of one channel. */
+/* Finds the maximum of one channel, and its place. */
 INLINE void pool_max_one(const float *x, const struct op_windows *a, int64_t block,
                          const struct window *win, float *y, int32_t *where)
 {
@@ -139,7 +139,7 @@ INLINE void pool_sum_one(const float *x, const struct op_windows *a, int64_t blo
     *y = sum * (win->divisor > 0 ? 1 / win->divisor : 0);
 }
 
-/* All channels of one window, OCTET at a time; the last strip overlaps where they do not divide. */
+/* Pools all channels of one window, OCTET at a time; the last strip may overlap the one before. */
 INLINE void pool_forward_window(const struct pool *pool, const struct op_windows *a, int64_t block,
                                 const struct window *win, const float *x, float *y, int32_t *where)
 {
@@ -185,7 +185,7 @@ CPU_KERNEL static void pool_forward_plane(const struct pool *pool, const float *
 
 /* ---- STOCHASTIC ---- */
 
-/* The sums go in the order of all engines, so that they draw the same places. */
+/* Draws one place, weighted by values. All engines sum in this order and draw the same place. */
 static int32_t pool_draw_one(const float *x, const struct op_windows *a, int64_t block,
                              const struct window *win, float u, float *y)
 {
@@ -244,7 +244,7 @@ static void pool_stochastic_plane(const struct pool *pool, const struct pass *pa
     }
 }
 
-/* The windows along one axis that hold a place: first to last, less than first if there is none. */
+/* Finds the windows along one axis that hold a place: first to last; last < first: none. */
 INLINE void pool_windows_over(const struct op_windows *a, int axis, int64_t place, int64_t *first,
                               int64_t *last)
 {
@@ -254,8 +254,8 @@ INLINE void pool_windows_over(const struct op_windows *a, int axis, int64_t plac
     *last = cpu_least(reach / a->stride[axis], a->places[axis] - 1);
 }
 
-/* Each pixel asks the windows over it, in the order in which they would scatter: no store waits for
- * another, and the sums are the same. */
+/* Gathers a row's gradients: each pixel asks the windows over it, in the order in which windows
+ * would scatter. No store waits for another store, and the sums have the same bits. */
 INLINE void pool_max_gather_row(const struct op_windows *a, int64_t block, int64_t d, int64_t h,
                                 const float *dy, const int32_t *where, float *dx)
 {
@@ -431,7 +431,7 @@ const struct cpu_kind cpu_pool = {
 
 struct spp {
     struct cpu_op op;
-    int32_t *where; /* MAX in TRAIN: as pool's */
+    int32_t *where; /* places of MAX in TRAIN, as in struct pool */
 };
 
 static int spp_create(struct cpu_op *op)
@@ -445,7 +445,7 @@ static int spp_create(struct cpu_op *op)
     return spp->where ? 0 : -1;
 }
 
-/* One window: from a plane to its place in the top, or, where back, the gradient to the plane. */
+/* Pools one window of a plane into the top; back: adds the window's gradient to the plane. */
 static void spp_run_window(const struct spp *spp, bool back, const struct op_windows *a,
                            const struct window *win, const float *from, float *to, int32_t *where)
 {
@@ -468,7 +468,7 @@ static void spp_run_window(const struct spp *spp, bool back, const struct op_win
     }
 }
 
-/* All levels of one plane. */
+/* Runs all levels of one plane. */
 static void spp_run_plane(const struct spp *spp, bool back, int64_t plane, const float *from,
                           float *to)
 {

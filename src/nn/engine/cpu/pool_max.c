@@ -1,9 +1,9 @@
-/* MAX pooling by windows of constant size, every second place.
+/* MAX pooling by windows of constant size with a stride of 2.
  *
- * The windows that lie inside the image are nearly all of them, and their loops have constant
- * bounds: over channels where these lie together, else along the row. Those at its edges are
- * clipped. Of equal values the first in reading order wins, none does over NaN, and gradients are
- * added in the order of the windows, as in pool.c: the same bits. */
+ * Nearly all windows are inside the image, and their loops have constant bounds: over channels
+ * where channels are contiguous, else along the row. Windows at the edges are clipped. Of equal
+ * values the first in reading order wins, NaN never wins, and gradients are added in the order of
+ * the windows. So the bits are pool.c's. */
 #include "engine/cpu/pool_max.h"
 
 #include "engine/cpu/cpu_internal.h"
@@ -14,22 +14,22 @@
 
 enum {
     STRIDE = 2,
-    MOST = 3,   /* pixels of a window's side */
-    NONE = 255, /* no place: nothing was greater than the least float */
+    MOST = 3,   /* most pixels of a window's side */
+    NONE = 255, /* no place: no value was above the least float */
 };
 
 typedef uint8_t bytes __attribute__((vector_size(OCTET), aligned(1), may_alias));
 typedef int16_t shorts __attribute__((vector_size(OCTET * sizeof(int16_t))));
 
-/* A plane, and the windows in it. */
+/* A plane, and its windows. */
 struct plane {
-    int side;                            /* of a window */
+    int side;                            /* pixels of a window's side */
     int64_t height, width, down, across; /* pixels; windows */
-    int64_t up, left;                    /* padding */
+    int64_t up, left;                    /* padding above and to the left */
     int64_t block;
 };
 
-/* A half-open range [from, to); of a window: its rows or columns inside the image. */
+/* A half-open range [begin, end); for a window, its rows or columns inside the image. */
 struct span {
     int64_t begin, end;
 };
@@ -53,7 +53,7 @@ static struct plane plane_of(const struct op_windows *a, int64_t block)
                           .block = block};
 }
 
-/* Of a window that begins there, in an image of that size. */
+/* Clips a window that begins at `first` to an image of `size` pixels. */
 INLINE struct span span_clip(int side, int64_t first, int64_t size)
 {
     return (struct span){cpu_greatest(-first, 0), cpu_least(side, size - first)};
@@ -61,19 +61,19 @@ INLINE struct span span_clip(int side, int64_t first, int64_t size)
 
 /* ---- forward ---- */
 
-/* The greatest values so far and which of their windows' places they are. */
+/* The greatest values so far, and their places in the window. */
 struct maxima {
     floats best;
     ints at;
 };
 
-/* In reading order: a later value is taken where it is greater. */
+/* Takes values above the greatest so far. Calls come in reading order. */
 INLINE void maxima_take(struct maxima *m, const floats *value, const ints *place)
 {
-    ints more = *value > m->best;
+    ints greater = *value > m->best;
 
-    m->best = (floats)((more & (ints)*value) | (~more & (ints)m->best));
-    m->at = (more & *place) | (~more & m->at);
+    m->best = (floats)((greater & (ints)*value) | (~greater & (ints)m->best));
+    m->at = (greater & *place) | (~greater & m->at);
 }
 
 INLINE void maxima_take_place(struct maxima *m, const floats *value, int place)
@@ -89,7 +89,7 @@ INLINE void maxima_start(struct maxima *m)
     m->at = (ints){0} + NONE;
 }
 
-/* In two steps, which compilers have instructions for. */
+/* Stores maxima and places. Compilers have instructions for this conversion in two steps. */
 INLINE void maxima_store(const struct maxima *m, float *y, uint8_t *where)
 {
     *(floats *)y = m->best;
@@ -97,8 +97,8 @@ INLINE void maxima_store(const struct maxima *m, float *y, uint8_t *where)
         *(bytes *)where = __builtin_convertvector(__builtin_convertvector(m->at, shorts), bytes);
 }
 
-/* A window over OCTET channels, from its first pixel on; row, block: floats to the next pixel. Rows
- * are apart until the end, so that no row waits for another. */
+/* Finds the maxima of OCTET channels in a window whose first pixel is x. row, block: floats to the
+ * next row and pixel. Each row has its own maxima until the end: no row waits for another row. */
 INLINE void window_strip(int side, struct span rows, struct span columns, int64_t row,
                          int64_t block, const float *x, float *y, uint8_t *where)
 {
@@ -107,17 +107,18 @@ INLINE void window_strip(int side, struct span rows, struct span columns, int64_
     maxima_start(&all);
 #pragma GCC unroll 3
     for (int64_t r = rows.begin; r < rows.end; r++) {
-        struct maxima one;
-        maxima_start(&one);
+        struct maxima line;
+        maxima_start(&line);
 #pragma GCC unroll 3
         for (int64_t c = columns.begin; c < columns.end; c++)
-            maxima_take_place(&one, (const floats *)(x + r * row + c * block), (int)(r * side + c));
-        maxima_take(&all, &one.best, &one.at);
+            maxima_take_place(&line, (const floats *)(x + r * row + c * block),
+                              (int)(r * side + c));
+        maxima_take(&all, &line.best, &line.at);
     }
     maxima_store(&all, y, where);
 }
 
-/* OCTET windows side by side, of channels that lie alone. */
+/* Finds the maxima of OCTET windows side by side in one plain channel. */
 INLINE void row_strip(int side, int64_t row, const float *x, float *y, uint8_t *where)
 {
     struct maxima all;
@@ -128,16 +129,16 @@ INLINE void row_strip(int side, int64_t row, const float *x, float *y, uint8_t *
         floats a = *(const floats *)x, b = *(const floats *)(x + OCTET);
         floats even = SHUFFLE(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
         floats odd = SHUFFLE(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
-        struct maxima one;
-        maxima_start(&one);
-        maxima_take_place(&one, &even, r * side);
-        maxima_take_place(&one, &odd, r * side + 1);
+        struct maxima line;
+        maxima_start(&line);
+        maxima_take_place(&line, &even, r * side);
+        maxima_take_place(&line, &odd, r * side + 1);
         if (side == MOST) {
             floats last = *(const floats *)(x + OCTET + 1);
             last = SHUFFLE(even, last, 1, 2, 3, 4, 5, 6, 7, 15);
-            maxima_take_place(&one, &last, r * side + 2);
+            maxima_take_place(&line, &last, r * side + 2);
         }
-        maxima_take(&all, &one.best, &one.at);
+        maxima_take(&all, &line.best, &line.at);
     }
     maxima_store(&all, y, where);
 }
@@ -159,9 +160,9 @@ INLINE void window_one(const struct plane *p, struct span rows, struct span colu
         *where = (uint8_t)at;
 }
 
-/* Windows `some` of a row of them, which the image may clip; x: where the row's first would begin,
- * y: where the maxima of all of them do. Here as elsewhere the last strip of channels overlaps the
- * one before where they do not divide. */
+/* Finds the maxima of windows `some` of a row of windows, which the image may clip. x: begin of the
+ * row's first window. y: maxima of the row's first window. The last strip of channels overlaps the
+ * strip before where OCTET does not divide the channels. */
 CPU_KERNEL static void edge_maxima(const struct plane *p, struct span some, struct span rows,
                                    const float *x, float *y, uint8_t *where)
 {
@@ -179,7 +180,7 @@ CPU_KERNEL static void edge_maxima(const struct plane *p, struct span some, stru
     }
 }
 
-/* Windows that lie inside the image. */
+/* Finds the maxima of windows inside the image. */
 INLINE void inner_maxima(const struct plane *p, int side, int64_t block, struct span some,
                          const float *x, float *y, uint8_t *where)
 {
@@ -189,14 +190,14 @@ INLINE void inner_maxima(const struct plane *p, int side, int64_t block, struct 
         for (int64_t i = 0; i < block; i += OCTET) {
             int64_t b = cpu_least(i, block - OCTET), to = j * block + b;
             const float *from = x + STRIDE * j * block;
-            for (int r = side; r < side + STRIDE; r++) /* what the next row of windows reads */
+            for (int r = side; r < side + STRIDE; r++) /* read by the next row of windows */
                 __builtin_prefetch(from + r * p->width * block + STRIDE * i);
             window_strip(side, all, all, p->width * block, block, from + b, y + to,
                          where ? where + to : NULL);
         }
 }
 
-/* The same along the row; the last strip overlaps. */
+/* Finds the maxima of a plain channel's inner windows; the last strip overlaps the strip before. */
 INLINE void inner_row_maxima(const struct plane *p, int side, struct span some, const float *x,
                              float *y, uint8_t *where)
 {
@@ -246,29 +247,29 @@ CPU_KERNEL void pool_max_forward(const struct op_windows *a, int64_t block, cons
 
 /* ---- backward ---- */
 
-/* OCTET tops of a window: which of its places they took, and their gradients. */
+/* OCTET tops of a window: the places of their maxima, and their gradients. */
 struct taken {
     ints at;
     floats dy;
 };
 
-INLINE void taken_load(struct taken *t, bool there, const float *dy, const uint8_t *where)
+INLINE void taken_load(struct taken *t, bool exists, const float *dy, const uint8_t *where)
 {
     t->at = (ints){0} + NONE;
     t->dy = (floats){0};
-    if (there) {
+    if (exists) {
         t->at = __builtin_convertvector(*(const bytes *)where, ints);
         t->dy = *(const floats *)dy;
     }
 }
 
-/* Adds the gradients of the tops whose maximum is this pixel. */
+/* Adds the gradients of tops whose maximum is at `place`. */
 INLINE void taken_add(const struct taken *t, int place, floats *sum)
 {
     *sum += (floats)((t->at == place) & (ints)t->dy);
 }
 
-/* Two pixels of a row, the w-th the first, as far as they are in the image. */
+/* Stores two pixels of a row, of which w is the first, as far as they are in the image. */
 INLINE void pixels_store(const struct plane *p, int64_t w, int64_t block, const floats pixel[2],
                          float *row)
 {
@@ -278,9 +279,9 @@ INLINE void pixels_store(const struct plane *p, int64_t w, int64_t block, const 
         *(floats *)(row + (w + 1) * block) = pixel[1];
 }
 
-/* The padded rows 2i and 2i + 1 of OCTET channels, in squares of four pixels: each is asked of the
- * windows over it in their order, no store waits for another, and a window's tops are read twice.
- */
+/* Computes the gradients of the padded rows 2i and 2i + 1 of OCTET channels, in squares of four
+ * pixels. A pixel asks the windows over it in their order; no store waits for another store, and a
+ * window's tops are read twice. */
 INLINE void rows_gather(const struct plane *p, int side, int64_t block, int64_t i, const float *dy,
                         const uint8_t *where, float *dx)
 {
@@ -337,7 +338,7 @@ CPU_KERNEL static void plane_gather(const struct plane *p, const float *dy, cons
         plane_gather_of(p, 2, p->block, dy, where, dx);
 }
 
-/* Plain layout: scatter from each top. */
+/* Scatters the gradient of each top, in the plain layout. */
 static void plane_scatter(const struct plane *p, const float *dy, const uint8_t *where, float *dx)
 {
     int64_t offset[MOST * MOST];

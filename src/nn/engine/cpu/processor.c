@@ -1,5 +1,5 @@
-/* On which processors an op has the same bits: oneDNN chooses code by the instructions and by the
- * sizes of the caches that a core has to itself, and our own kernels by the processor. */
+/* Names the kind of processor on which an op has the same bits. oneDNN chooses code by the
+ * instructions and by the sizes of a core's own caches; our own kernels choose by the processor. */
 #include "engine/cpu/cpu_internal.h"
 
 #include "util/machine.h"
@@ -32,7 +32,7 @@ static const char *instructions(int isa)
 void cpu_processor(char words[ENGINE_PROCESSOR_WORDS])
 {
     const dnnl_version_t *version = dnnl_version();
-    int isa = (int)dnnl_get_effective_cpu_isa(); /* may be fewer by the environment */
+    int isa = (int)dnnl_get_effective_cpu_isa(); /* the environment may leave fewer */
     char name[MACHINE_PROCESSOR_WORDS];
 
     machine_processor(MACHINE_CPUINFO, name);

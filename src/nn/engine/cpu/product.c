@@ -1,14 +1,14 @@
-/* By which of several ways a matrix product is computed.
+/* Chooses the way in which a matrix product is computed.
  *
- * sgemm is at home everywhere, but shares products with a transposed second factor badly among
- * threads. oneDNN's matmul does not, where it has batch-reduced code; products of few rows are as
+ * sgemm works everywhere, but shares products with a transposed second factor badly among threads.
+ * oneDNN's matmul shares them well where it has batch-reduced code. Products of few rows are as
  * fast as the weights can be read (stream.c). The shape decides, so that every run and every rank
- * gives the same bits (tests/bench/RESULTS.md has the times). Where the bits may not depend on the
- * threads, matmul is no way: it cuts the inner sum by their number; cpu_gemm then shares out blocks
- * of the result. Weights in a layout of their own are no way here: they would have to be laid out
- * again in every iteration, which takes longer than they save. With --math=bf16 products of few
- * rows stay with floats, rounded on their way, for rounding all weights in memory takes longer than
- * AMX saves; all others go by matmul. */
+ * gives the same bits (times: tests/bench/RESULTS.md). Where bits may not depend on the threads,
+ * matmul is not used: it cuts the inner sum by the number of threads. cpu_gemm then shares out
+ * blocks of the result. Weights have no layout of their own here: reordering them in every
+ * iteration takes longer than it saves. With --math=bf16 products of few rows multiply floats that
+ * are rounded on their way, since rounding all weights in memory takes longer than AMX saves; all
+ * other products use matmul. */
 #include "engine/cpu/product.h"
 
 #include "util/error.h"
@@ -88,7 +88,7 @@ static int matmul_args(struct product *p, struct owner *owner, const_dnnl_primit
     return p->args.bias ? matmul_arg(p, desc, DNNL_ARG_BIAS, dnnl_query_weights_md, 1) : 0;
 }
 
-/* Whether it is neither sgemm once more nor a general fall-back. */
+/* Returns true if the code is batch-reduced: neither sgemm again nor a general fall-back. */
 static bool is_batch_reduced(const_dnnl_primitive_desc_t desc)
 {
     const char *name = "";
@@ -97,7 +97,7 @@ static bool is_batch_reduced(const_dnnl_primitive_desc_t desc)
            strncmp(name, "brg", 3) == 0;
 }
 
-/* Leaves p->matmul empty where oneDNN has no code of its own for the product of floats. */
+/* Creates the matmul; leaves it empty where oneDNN has no code of its own for floats. */
 static int matmul_create(struct product *p, struct owner *owner)
 {
     const bool rounds = cpu_rounds(p->engine);
@@ -141,7 +141,7 @@ static int run_as(struct product *p, enum product_way way, const float *a, const
     }
 }
 
-/* By operands in bfloat16; a sum is made beside what it is added to. */
+/* Multiplies operands in bfloat16. add: the product is made in scratch memory, then added to c. */
 int product_run_rounded(struct product *p, const void *a, const void *b, const float *bias,
                         bool add, float *c)
 {
@@ -203,7 +203,7 @@ int product_create(struct cpu_engine *engine, struct owner *owner, const struct 
         return -1;
     if (cpu_rounds(engine))
         return error_status(product_create_rounded(engine, owner, args, out) ||
-                            (args->pass == PRODUCT_WEIGHTS && /* to add up from there */
+                            (args->pass == PRODUCT_WEIGHTS && /* room for a product that is added */
                              cpu_work_reserve(engine, WORK_WEIGHT_GRAD,
                                               (size_t)(out->m * out->n) * sizeof(float))));
     if (way == PRODUCT_BY_SHAPE)

@@ -1,7 +1,7 @@
 /* One of an inner product's three matrix products, and the ways to compute it.
  *
- * c = a b: forward, y = x w' + bias; the bottom's gradient, dx = dy w; the weights' gradient,
- * dw = dy' x (of transposed weights x' dy). All are plain memory, row after row. */
+ * Each is c = a b in plain row-major memory: forward, y = x w' + bias; the bottom's gradient, dx =
+ * dy w; the weights' gradient, dw = dy' x (x' dy for transposed weights). */
 #ifndef POSEIDON_ENGINE_CPU_PRODUCT_H
 #define POSEIDON_ENGINE_CPU_PRODUCT_H
 
@@ -11,47 +11,46 @@ enum product_pass { PRODUCT_FORWARD, PRODUCT_DATA, PRODUCT_WEIGHTS, PRODUCT_PASS
 
 enum product_way {
     PRODUCT_SGEMM,  /* oneDNN's sgemm */
-    PRODUCT_MATMUL, /* oneDNN's matmul, where that is another code */
+    PRODUCT_MATMUL, /* oneDNN's matmul, where its code is not sgemm's */
     PRODUCT_STREAM, /* stream.c */
     PRODUCT_WAYS,
-    PRODUCT_BY_SHAPE = PRODUCT_WAYS /* the one that is fastest for the shape */
+    PRODUCT_BY_SHAPE = PRODUCT_WAYS /* the fastest way for the shape */
 };
 
-/* What the product is; filled by the caller. */
+/* Description of a product, filled by the caller. */
 struct product_args {
     enum product_pass pass;
     struct op_product size;
-    bool transpose, bias; /* as inner_product_args has them; bias: of PRODUCT_FORWARD alone */
+    bool transpose, bias; /* see inner_product_args; bias: for PRODUCT_FORWARD alone */
 };
 
 struct product {
     struct cpu_engine *engine;
     struct product_args args;
-    int64_t m, n, k; /* c is m x n, and k is summed over */
+    int64_t m, n, k; /* c is m x n; k is the length of the inner sum */
     bool trans_a, trans_b;
     enum product_way way;
-    struct cpu_primitive matmul; /* empty where the way is another */
+    struct cpu_primitive matmul; /* empty unless way is PRODUCT_MATMUL */
 };
 
-/* By that way, or by sgemm where the processor, the library or the product has it not. Set-up only.
- * Freed by the owner, and not moved before. */
+/* Creates a product in that way, or by sgemm where processor, library or product do not allow the
+ * way. Set-up only. The owner frees it through a pointer to *out, so *out must not move. */
 int product_create(struct cpu_engine *engine, struct owner *owner, const struct product_args *args,
                    enum product_way way, struct product *out);
 
-/* The same of two operands in bfloat16, for product_run_rounded alone; the caller has room for
- * both.
- */
+/* Creates a product of two bfloat16 operands, for product_run_rounded alone. The caller provides
+ * memory for both operands. */
 int product_create_rounded(struct cpu_engine *engine, struct owner *owner,
                            const struct product_args *args, struct product *out);
 int product_run_rounded(struct product *p, const void *a, const void *b, const float *bias,
                         bool add, float *c);
 
-/* a, b and c as above. add: to what c holds, which is sgemm's work whatever the way; not of
- * PRODUCT_FORWARD. bias: NULL where there is none. */
+/* Computes c = a b. add: adds to c; a product of floats then uses sgemm; not for PRODUCT_FORWARD.
+ * bias: NULL: none. */
 int product_run(struct product *product, const float *a, const float *b, const float *bias,
                 bool add, float *c);
 
-/* "matmul", ... */
+/* Returns the way's name, such as "matmul". */
 const char *product_way_name(enum product_way way);
 
 #endif

@@ -1,5 +1,5 @@
-/* Products of a few rows each, added up by the tree while they are still in registers: memory sees
- * the sum alone. A strip of columns goes through a thread's caches at a time, with four outputs. */
+/* Adds up products of a few rows each in the order of a tree, in registers: memory gets the sum
+ * alone. A strip of columns stays in a thread's caches and meets four outputs at a time. */
 #include "engine/cpu/cpu_internal.h"
 
 #include <assert.h>
@@ -14,10 +14,10 @@ enum { LANES = 16, VECTORS = 2, OUTPUTS = 4, WIDTH = VECTORS * LANES, LEVELS = 2
 
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 
-/* OUTPUTS x VECTORS sums fill registers. */
+/* Vectors of sums; they fill the registers. */
 enum { SUMS = OUTPUTS * VECTORS };
 
-/* to += x */
+/* Computes to += x. */
 INLINE void add(lanes *to, const lanes *x)
 {
 #pragma GCC unroll 8
@@ -25,8 +25,8 @@ INLINE void add(lanes *to, const lanes *x)
         to[i] += x[i];
 }
 
-/* The sum over all parts, in the order of device/tree_sum.h: the bits of a part's number say which
- * branches wait for it. right: rows of WIDTH; left: of OUTPUTS; to: OUTPUTS x WIDTH. */
+/* Sums over all parts in the order of device/tree_sum.h: the bits of a part's number say which
+ * branches wait for the part. right: rows of WIDTH; left: rows of OUTPUTS; to: OUTPUTS x WIDTH. */
 INLINE void sum_block(const float *right, const float *left, int parts, int64_t k, lanes *to)
 {
     lanes waiting[LEVELS][SUMS], s[SUMS];
@@ -49,14 +49,14 @@ INLINE void sum_block(const float *right, const float *left, int parts, int64_t 
     }
 }
 
-/* Some columns, `first` and so many more: the rows of all parts of WIDTH of them, then of the next.
- */
+/* A strip of `count` columns from `first` on. rows: all parts' rows of the first WIDTH columns,
+ * then of the next WIDTH, and so on. */
 struct columns {
     int64_t first, count;
     float *rows;
 };
 
-/* Of some outputs, whose `left` it is. */
+/* Computes `outputs` outputs from `first` on; left: these outputs' gathered values. */
 CPU_KERNEL static void sum_outputs(const struct engine_products *p, const struct columns *columns,
                                    const float *left, int64_t first, int64_t outputs)
 {
@@ -75,7 +75,7 @@ CPU_KERNEL static void sum_outputs(const struct engine_products *p, const struct
     }
 }
 
-/* Some of each row's elements side by side, zeros behind the last one. */
+/* Copies n floats of each row into rows of `most` floats, zeros behind the n-th. */
 INLINE void gather(const float *from, int64_t rows, int64_t stride, int64_t n, int64_t most,
                    float *to)
 {
@@ -94,7 +94,7 @@ static void columns_gather(const struct engine_products *p, const struct columns
                WIDTH, columns->rows + c * all);
 }
 
-/* Of outputs from `begin` to `end`; left: room for OUTPUTS of all rows. */
+/* Computes outputs `begin` to `end`; left: room for OUTPUTS values of all rows. */
 static void columns_sum(const struct engine_products *p, const struct columns *columns,
                         int64_t begin, int64_t end, float *left)
 {
@@ -110,7 +110,7 @@ static void columns_sum(const struct engine_products *p, const struct columns *c
     }
 }
 
-/* Columns at a time: all rows of them stay in a second-level cache. */
+/* Returns the columns of a strip: all rows of a strip stay in a second-level cache. */
 static int64_t strip_of(int64_t rows)
 {
     const int64_t floats = 65536, most = 1024, strip = floats / rows / WIDTH * WIDTH;
@@ -118,7 +118,7 @@ static int64_t strip_of(int64_t rows)
     return strip > most ? most : strip > WIDTH ? strip : WIDTH;
 }
 
-/* Floats for a thread. */
+/* Returns the floats of scratchpad that one thread needs. */
 static size_t room_of(int64_t rows)
 {
     return (size_t)((rows * (strip_of(rows) + OUTPUTS) + LANES - 1) / LANES * LANES);

@@ -76,13 +76,13 @@ static int argmax_create(struct cpu_op *op)
     return argmax->best ? 0 : -1;
 }
 
-/* Is the value at place i, later in the row, ahead of that at place j? */
+/* Returns true if the value at place i, later in the row, ranks before the value at place j. */
 static bool argmax_ahead(float at_i, float at_j)
 {
     return at_i >= at_j || (isnan(at_j) && !isnan(at_i));
 }
 
-/* Keeps the best so far, best first. */
+/* Finds the k best places of a row, best first. */
 static void argmax_row_best(const float *x, int64_t n, int64_t stride, int k, int32_t *best)
 {
     int kept = 0;
@@ -140,7 +140,7 @@ const struct cpu_kind cpu_argmax = {
 struct mvn {
     struct cpu_op op;
     int64_t rows, length;
-    float *mean, *inverse; /* per row, of the last forward; one piece of memory */
+    float *mean, *inverse; /* statistics of each row in the last forward; one piece of memory */
 };
 
 static int mvn_create(struct cpu_op *op)

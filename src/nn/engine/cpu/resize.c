@@ -1,7 +1,7 @@
-/* Interp, which works in every format. */
+/* Interp (bilinear resizing), in every format. */
 #include "engine/cpu/cpu_internal.h"
 
-/* A target row or column: two source ones and the second one's weight. */
+/* A target row or column: its two source rows or columns, and the second one's weight. */
 struct tap {
     int64_t first, second;
     float weight;
@@ -10,7 +10,7 @@ struct tap {
 struct interp {
     struct cpu_op op;
     struct cpu_planes from, to;
-    struct tap *rows, *columns; /* of the top; one piece of memory */
+    struct tap *rows, *columns; /* taps of the top's rows and columns; one piece of memory */
 };
 
 static void interp_taps_fill(struct tap *taps, int64_t in, int64_t out, int begin, int end)
@@ -48,7 +48,7 @@ static int interp_create(struct cpu_op *op)
     return 0;
 }
 
-/* A pixel of the top, from or into four of the bottom, to which gradients are added. */
+/* Computes a pixel of the top from four of the bottom; back: adds its gradient to these four. */
 static void interp_pixel(const struct interp *interp, bool back, int64_t h, int64_t w,
                          const float *from, float *to)
 {

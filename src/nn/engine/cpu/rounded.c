@@ -1,6 +1,6 @@
-/* --math=bf16: the operands of convolutions and inner products, rounded to bfloat16 in memory that
- * all ops share. Where the processor has no products of bfloat16, which tests alone ask for, the
- * rounded operands stay floats, for float products. */
+/* Rounds the operands of convolutions and inner products to bfloat16 for --math=bf16, in memory
+ * that all ops share. On processors without products of bfloat16, which only tests use so, rounded
+ * operands stay floats for float products. */
 #include "engine/cpu/cpu_internal.h"
 
 #include "device/codec.h"

@@ -1,16 +1,16 @@
-/* Products and sums with factors that are the same along some axes (Scale, Bias), and PReLU.
+/* Products and sums with factors that are constant along some axes (Scale, Bias), and PReLU.
  *
- * Channel factors, and factors per sample and channel, work in every format; others in plain
- * memory. */
+ * Factors per channel, or per sample and channel, work in every format; all other factors need
+ * plain memory. */
 #include "engine/cpu/channel.h"
 
 struct scale {
     struct cpu_op op;
     struct cpu_channels view;
-    struct cpu_view top;        /* y, which has another format than the view's only in place */
-    struct param *gamma, *beta; /* NULL: it is bottom 1, or there is none */
+    struct cpu_view top;        /* y; its format differs from the view's in place only */
+    struct param *gamma, *beta; /* NULL: bottom 1 is the factor, or there is none */
     float *a, *b;               /* per slot */
-    double *sum, *product;      /* per slot; a third array per coefficient behind them */
+    double *sum, *product;      /* per slot; a third array, per coefficient, follows */
 };
 
 static int scale_memory(struct scale *scale)
@@ -30,7 +30,7 @@ static int scale_memory(struct scale *scale)
     return 0;
 }
 
-/* In which format x is seen by channels. */
+/* Returns the format in which x is seen by channels: x's own, or plain. */
 static const struct cpu_format *scale_view(struct scale *scale)
 {
     const struct scale_args *a = &scale->op.args.u.scale;
@@ -117,7 +117,7 @@ static int scale_backward(struct cpu_op *op)
     return 0;
 }
 
-/* The factor's comes of the sums; x's may lie over dy. */
+/* Writes x's gradient, which may share dy's memory, or the factor's, from the sums. */
 static int scale_gradient(struct cpu_op *op, int bottom, float *dx)
 {
     struct scale *scale = (struct scale *)op;
@@ -164,7 +164,7 @@ static int prelu_create(struct cpu_op *op)
     return prelu->slope && prelu->sums ? 0 : -1;
 }
 
-/* y is x times what dx is dy times. */
+/* Multiplies x, or dy where back, by the slope where x is not positive. */
 static int prelu_run(struct cpu_op *op, bool back, const float *from, float *to)
 {
     struct prelu *prelu = (struct prelu *)op;

@@ -1,7 +1,6 @@
 /* Softmax, accuracy, and the losses over classes, on plain memory seen as outer x classes x inner.
  *
- * Sums over samples are made in double and in one fixed order: the same bits at any thread count.
- */
+ * Sums over samples are made in double in one fixed order: the same bits at any thread count. */
 #include "engine/cpu/loss.h"
 
 #include "engine/op_size.h"
@@ -64,7 +63,7 @@ static int softmax_forward(struct cpu_op *op)
     return 0;
 }
 
-/* dx = p (dy - sum of dy p over the classes) */
+/* Computes dx = p (dy - sum of dy p over the classes). */
 static int softmax_gradient(struct cpu_op *op, int bottom, float *dx)
 {
     const struct scores s = scores_of(op, op->args.u.softmax.axis, false, 0);
@@ -86,18 +85,18 @@ static int softmax_gradient(struct cpu_op *op, int bottom, float *dx)
 const struct cpu_kind cpu_softmax = {
     .blobs = CPU_PLAIN, .forward = softmax_forward, .gradient = softmax_gradient};
 
-/* Both losses over classes. */
+/* State of the softmax loss and of the infogain loss. */
 struct class_loss {
     struct loss loss;
     struct scores scores;
-    float *own;      /* probabilities, if there is no second top; else NULL */
-    float *row_sums; /* Infogain: of H */
+    float *probabilities; /* NULL: the second top holds them */
+    float *row_sums;      /* infogain loss: sums of H's rows */
 };
 
-/* The probabilities of the last forward. */
+/* Returns the probabilities of the last forward. */
 static float *class_loss_p(const struct class_loss *loss)
 {
-    return loss->own ? loss->own : loss->loss.op.args.tops[1]->value.data;
+    return loss->probabilities ? loss->probabilities : loss->loss.op.args.tops[1]->value.data;
 }
 
 static int class_loss_create(struct cpu_op *op, const struct loss_args *a)
@@ -107,9 +106,9 @@ static int class_loss_create(struct cpu_op *op, const struct loss_args *a)
     loss->scores = scores_of(op, a->axis, a->has_ignore_label, a->ignore_label);
     if (op->args.ntops == 2)
         return 0;
-    loss->own = cpu_op_alloc(op, shape_elems(&op->args.bottoms[0]->value.shape) * sizeof(float),
-                             "class probabilities");
-    return loss->own ? 0 : -1;
+    loss->probabilities = cpu_op_alloc(
+        op, shape_elems(&op->args.bottoms[0]->value.shape) * sizeof(float), "class probabilities");
+    return loss->probabilities ? 0 : -1;
 }
 
 static int softmax_loss_create(struct cpu_op *op)
@@ -117,7 +116,7 @@ static int softmax_loss_create(struct cpu_op *op)
     return class_loss_create(op, &op->args.u.softmax_loss);
 }
 
-/* -log p, NaN of NaN */
+/* Returns -log p; NaN for NaN. */
 static double softmax_loss_term(float p)
 {
     return -log(p < FLT_MIN ? (double)FLT_MIN : (double)p);
@@ -148,7 +147,7 @@ static int softmax_loss_forward(struct cpu_op *op)
                     loss_divisor(op->args.u.softmax_loss.normalization, places, valid, s->outer));
 }
 
-/* (p - target) * loss weight / divisor */
+/* Computes dx = (p - target) * loss weight / divisor. */
 static int softmax_loss_gradient(struct cpu_op *op, int bottom, float *dx)
 {
     struct class_loss *loss = (struct class_loss *)op;
@@ -262,7 +261,7 @@ const struct cpu_kind cpu_infogain_loss = {
 struct accuracy {
     struct cpu_op op;
     struct scores scores;
-    int64_t *right, *total; /* per class; in one piece of memory */
+    int64_t *right, *total; /* counts per class; one piece of memory */
 };
 
 static int accuracy_create(struct cpu_op *op)
@@ -279,7 +278,8 @@ static int accuracy_create(struct cpu_op *op)
     return 0;
 }
 
-/* Ties count against; so does a NaN, on either side: a net that diverged is never right. */
+/* Returns true if the label is among the top_k. Ties count against the label; so does any NaN: a
+ * net that diverged is never right. */
 static bool accuracy_predicted(const struct scores *s, const float *x, int64_t label, int top_k)
 {
     float score = x[label * s->inner];

@@ -1,27 +1,27 @@
-/* Products of few rows by weights that are read once, at nearly the speed of memory.
+/* Products of few rows with weights that are read once, at nearly the speed of memory.
  *
- * A block of weights comes from memory into the cache, some inputs of a few outputs, and is
- * gone through by the rows, four at a time, with 4 x 4 vectors of sums in registers; each step asks
- * for one line of the block after it. Rows of 36 KB, as AlexNet's, all lie in the same sets of the
- * cache: that is why gradients are gathered in rows of an odd length of lines, apart.
- * Every sum is made by one thread, in an order that does not depend on their number.
- * With --math=bf16 blocks are rounded on their way: a copy of the weights in bfloat16 would be read
- * in half the time, but has to be written first. */
+ * A block of weights, some inputs of a few outputs, comes from memory into the cache. All rows pass
+ * over the block, four at a time, with 4 x 4 vectors of sums in registers; each step prefetches one
+ * line of the next block. Rows of 36 KB, as AlexNet's, all fall into the same sets of the cache: so
+ * gradients are gathered in rows of an odd number of lines. One thread makes each sum, in an order
+ * that does not depend on the number of threads. With --math=bf16 a block is rounded when it
+ * arrives: a copy of the weights in bfloat16 would be read in half the time, but would have to be
+ * written first. */
 #include "engine/cpu/cpu_internal.h"
 
 #include <string.h>
 
-/* Rows and vectors that registers hold sums of; floats of a vector. */
+/* TILE: rows, and vectors, whose sums are in registers. LANES: floats of a vector. */
 enum { TILE = 4, LANES = 16 };
 
-/* Inputs of a block: forward, so that it, its rows and its sums are in the first cache. */
+/* Inputs of a block. A forward block, its rows and its sums fit into the first-level cache. */
 enum { FORWARD_INPUTS = 256, DATA_INPUTS = 512, DATA_STRIDE = DATA_INPUTS + LANES };
 
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
 typedef uint32_t bits __attribute__((vector_size(LANES * sizeof(float))));
 
-/* n inputs of CPU_STREAM_OUTPUTS outputs, as the nearest bfloat16s and NaNs, in rows of `stride`.
- */
+/* Rounds n inputs of CPU_STREAM_OUTPUTS outputs to the nearest bfloat16, in rows of `stride`
+ * floats. NaN stays NaN. */
 INLINE void round_block(const float *w, int64_t inputs, int64_t n, int64_t stride, float *to)
 {
     for (int64_t o = 0; o < CPU_STREAM_OUTPUTS; o++)
@@ -43,12 +43,12 @@ bool cpu_stream_fits(const struct op_product *p)
 
 /* ---- forward ---- */
 
-/* Adds TILE rows' products with TILE outputs' weights, in rows of `stride`, over n inputs. next:
- * one row of weights to ask for. */
+/* Adds the products of TILE rows with TILE outputs over n inputs; w has rows of `stride` floats.
+ * next: one row of weights to prefetch. */
 INLINE void forward_tile(const float *const x[TILE], const float *w, int64_t stride,
                          const float *next, int64_t n, lanes sums[TILE * TILE])
 {
-    lanes sum[TILE * TILE]; /* registers, since loops over them are unrolled */
+    lanes sum[TILE * TILE]; /* in registers, since all loops over sum are unrolled */
 
     memcpy(sum, sums, sizeof sum);
     for (int64_t k = 0; k < n; k += LANES) {
@@ -71,7 +71,7 @@ static float lanes_sum(const lanes *v)
     return sum;
 }
 
-/* Of CPU_STREAM_OUTPUTS outputs; after: the weights of those that follow. */
+/* Computes CPU_STREAM_OUTPUTS outputs. after: the next outputs' weights, to prefetch. */
 CPU_KERNEL static void forward_outputs(const struct op_product *p, const float *x, const float *w,
                                        const float *after, const float *bias, bool rounds, float *y)
 {
@@ -90,7 +90,7 @@ CPU_KERNEL static void forward_outputs(const struct op_product *p, const float *
         for (int t = 0; t < tiles; t++) {
             const float *rows[TILE];
             for (int i = 0; i < TILE; i++) {
-                int64_t r = t / ACROSS * TILE + i; /* the last one again where there is none */
+                int64_t r = t / ACROSS * TILE + i; /* repeats the last row to fill the tile */
                 rows[i] = x + (r < p->rows ? r : p->rows - 1) * p->inputs + k;
             }
             forward_tile(rows, at + t % ACROSS * TILE * stride, stride,
@@ -118,8 +118,8 @@ void cpu_stream_forward(const struct op_product *p, const float *x, const float 
 
 /* ---- the bottom's gradient ---- */
 
-/* dx += dy w for TILE rows and `vectors` vectors of inputs; w in rows of `stride`. dy: the outputs'
- * gradients side by side, row after row. */
+/* Computes dx += dy w for TILE rows and `vectors` vectors of inputs; w has rows of `stride` floats.
+ * dy: each row's CPU_STREAM_OUTPUTS gradients, row after row. */
 INLINE void data_tile(const float *dy, const float *w, int64_t stride, const float *next,
                       int64_t inputs, int vectors, float *dx)
 {
@@ -140,7 +140,7 @@ INLINE void data_tile(const float *dy, const float *w, int64_t stride, const flo
         *(lanes *)(dx + i / vectors * DATA_STRIDE + i % vectors * LANES) = sum[i];
 }
 
-/* dx += dy w for CPU_STREAM_OUTPUTS outputs and n inputs. next: the weights of the next call. */
+/* Computes dx += dy w for CPU_STREAM_OUTPUTS outputs, n inputs. next: the next call's weights. */
 CPU_KERNEL static void data_outputs(const float *dy, int64_t rows, const float *w,
                                     const float *next, int64_t inputs, int64_t n, bool rounds,
                                     float *dx)
@@ -187,7 +187,7 @@ static void data_inputs(const struct op_product *p, const float *dy, const float
 void cpu_stream_data(const struct op_product *p, int threads, const float *dy, const float *w,
                      bool rounds, float *dx)
 {
-    const int64_t line = TILE * LANES; /* of inputs, as many to each thread as can be */
+    const int64_t line = TILE * LANES; /* each thread gets a multiple of this many inputs */
     int64_t each = (p->inputs + threads - 1) / threads;
     int64_t pieces = (each + DATA_INPUTS - 1) / DATA_INPUTS;
     int64_t piece = ((each + pieces - 1) / pieces + line - 1) / line * line;

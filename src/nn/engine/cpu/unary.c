@@ -1,16 +1,16 @@
-/* One function of each element. The exponential is our own, so that the compiler can vectorise what
- * is made of it; it is exact to about two units in the last place. */
+/* Operators that are one function of each element. The exponential is our own, so that the compiler
+ * can vectorise functions that use it; its error is about two units in the last place. */
 #include "engine/cpu/cpu_internal.h"
 
 #include <math.h>
 #include <string.h>
 
 #if defined(__GNUC__) && !defined(__clang__)
-/* lets sqrtf be one instruction, and both sides of a choice be computed side by side */
+/* allows sqrtf as one instruction, and both sides of a choice to be computed side by side */
 #pragma GCC optimize("no-math-errno", "no-trapping-math")
 #endif
 
-/* e^x = 2^n e^r, |r| <= ln 2 / 2. 2^n in two factors: the result may overflow, or fade away. */
+/* Computes e^x = 2^n e^r, |r| <= ln 2 / 2; 2^n is two factors, as e^x may over- or underflow. */
 INLINE float unary_exp(float x)
 {
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
@@ -40,7 +40,7 @@ INLINE float unary_exp(float x)
     return p * f1 * f2;
 }
 
-/* e^x - 1 without cancellation near 0. */
+/* Computes e^x - 1 without cancellation near 0. */
 INLINE float unary_exp_minus_one(float x)
 {
     float near = x * (1 + x * (0.5f + x * (1.f / 6 + x * (1.f / 24 + x * (1.f / 120 + x / 720)))));
@@ -72,7 +72,7 @@ INLINE float unary_bnll(float x)
     return x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x));
 }
 
-/* sqrt(2 / pi) (x + 0.044715 x^3) */
+/* Constants of GELU's tanh form: sqrt(2 / pi) (x + 0.044715 x^3). */
 #define GELU_SCALE 0.797884561f
 #define GELU_CUBIC 0.044715f
 
@@ -81,7 +81,7 @@ INLINE float unary_normal(float x)
     return 0.5f * erfcf(-0.707106781f * x);
 }
 
-/* The logistic function of this is near the normal distribution. */
+/* Returns t whose logistic function is near the normal distribution's value at x. */
 INLINE float unary_normal_logit(float x)
 {
     return 2 * GELU_SCALE * x * (1 + GELU_CUBIC * x * x);
@@ -147,7 +147,7 @@ CPU_KERNEL static void unary_forward_piece(const struct unary_args *args, const 
     }
 }
 
-/* The same with dx for y, and dy: `v` is x, or y where from_top. */
+/* Writes dx = dy times the expression. `v` is x or, in unary_backward_top_piece, y. */
 #undef MAP
 #define MAP(expression)                                                                            \
     _Pragma("omp simd") for (size_t i = 0; i < n; i++)                                             \
@@ -175,7 +175,7 @@ CPU_KERNEL static void unary_backward_top_piece(const struct unary_args *args, c
         MAP(v * (1 - v));
     case UNARY_TANH:
         MAP(1 - v * v);
-    case UNARY_ABS: /* op_check keeps these out of place */
+    case UNARY_ABS: /* op_check refuses these in place */
     case UNARY_BNLL:
     case UNARY_CLIP:
     case UNARY_GELU:

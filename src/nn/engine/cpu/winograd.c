@@ -1,15 +1,15 @@
-/* What a convolution by Winograd's algorithm takes at a time, and by which code. */
+/* Plans by which code, and in which pieces, Winograd's algorithm computes a convolution. */
 #include "engine/cpu/winograd.h"
 
 #include <limits.h>
 
-/* What was fastest on processors of 512 KB and 1 MB of second-level cache. The tiles of a group are
- * part of a weight's gradient: sums within a group come before those over groups. ROUND: of what
- * the codes have in registers, a common multiple. Where one group is all, its points serve all
- * chunks, which can then be small: the weights' points stay in the caches. */
+/* The fastest sizes on processors with second-level caches of 512 KB and 1 MB. GROUP: tiles of a
+ * group; a weight's gradient sums within groups, then over groups. ROUND: common multiple of the
+ * codes' tiles in registers. FEW_TILES_CHUNK: the points of a single group serve all chunks, and
+ * small chunks keep the weights' points in the caches. */
 enum { GROUP = 192, ROUND = 12, CHUNK = 512, FEW_TILES_CHUNK = 96 };
 
-/* More takes turns in chunks, as long as there are some. */
+/* Bytes of scratch above which chunks are halved, down to one panel. */
 static const size_t enough = (size_t)96 << 20;
 
 static int up(int n, int to)
@@ -17,7 +17,7 @@ static int up(int n, int to)
     return (n + to - 1) / to * to;
 }
 
-/* Else all points would lie in the same sets of the cache. */
+/* Rounds up to a number of lines that keeps points out of the same sets of the cache. */
 static size_t odd_lines(size_t floats)
 {
     size_t lines = (floats + 15) / 16 | 1;
@@ -40,7 +40,7 @@ static void lay_out(struct winograd *p)
 size_t winograd_bytes(const struct winograd *p, bool kept)
 {
     size_t floats = WINOGRAD_POINTS * (p->vpoint + p->mpoint + (kept ? 0 : p->upoint));
-    size_t channels = (size_t)p->shape.groups * (size_t)p->out; /* of an image's sums */
+    size_t channels = (size_t)p->shape.groups * (size_t)p->out; /* sums of one image, for biases */
 
     return (floats > channels ? floats : channels) * sizeof(float);
 }

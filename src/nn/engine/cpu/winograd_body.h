@@ -1,45 +1,45 @@
-/* Winograd's algorithm for activations in blocks of BLOCK channels, LANES of them at a time, for
- * the instructions that the file which includes it has chosen; CODE is the name of what it exports.
+/* Winograd's algorithm for activations in blocks of BLOCK channels, LANES channels at a time. The
+ * including file chooses the instructions, and CODE, the name that is exported.
  *
  * The values of a group of tiles, over all channels, at the 36 points are
- *     v[point][tile / rows][channel / LANES][tile % rows][LANES],
- * which one vector store a point writes as a tile is transformed. With the rows that a product
- * keeps in registers, what it reads forward is one stream; with all tiles of the group as rows,
- * what the weights' gradient reads is: nothing is ever transposed. */
+ *    v[point][tile / rows][channel / LANES][tile % rows][LANES].
+ * Transforming a tile writes them with one vector store for each point. Forward, `rows` is the rows
+ * that a product has in registers; for the weights' gradient, `rows` is all tiles of the group. So
+ * every product reads one stream, and nothing is ever transposed. */
 #include "engine/cpu/winograd_tiles.h"
 
 #include <math.h>
 #include <omp.h>
 
-/* ROWS x PANEL and WEIGHT_ROWS x WEIGHT_VECTORS vectors of sums fill the registers. DEPTH: channels
- * whose weights for a panel stay in the first-level cache. */
+/* ROWS x PANEL, and WEIGHT_ROWS x WEIGHT_VECTORS, vectors of sums fill the registers. DEPTH:
+ * channels whose weights for one panel stay in the first-level cache. */
 enum {
     ROWS = LANES == 16 ? 12 : 6,
     PANEL = 2,
     DEPTH = 256,
     WEIGHT_ROWS = LANES == 16 ? 8 : 4,
     WEIGHT_VECTORS = 3,
-    WEIGHT_TILES = 48, /* of a group, transformed by one thread */
+    WEIGHT_TILES = 48, /* tiles that one thread transforms at a time */
 };
 
 /* ---- groups of tiles ---- */
 
-/* What a pass works on: one of the convolution's groups, and some tiles. */
+/* Present work of a pass: one of the convolution's groups, some tiles, and a chunk of channels. */
 struct job {
     const struct winograd *p;
-    float *v, *m, *u;   /* at points: what goes in, what comes out or its gradient, weights */
-    int first, tiles;   /* of all tiles: those now */
-    int from, channels; /* of the group's: those that are chunked, now */
+    float *v, *m, *u;   /* values at the points: input; output or its gradient; weights */
+    int first, tiles;   /* first tile; number of tiles */
+    int from, channels; /* chunk: first channel or output of the group; number */
 };
 
-/* A tensor and which of its channels are meant, LANES by LANES. */
+/* A tensor and a range of its channels, counted in vectors of LANES channels. */
 struct side {
     const float *data;
-    int all, from, blocks;       /* of an image; the first; how many */
-    int height, width, up, left; /* pixels; those of padding before them */
+    int all, from, blocks;       /* vectors: of an image; before the range; in the range */
+    int height, width, up, left; /* pixels; pixels of padding above and to the left */
 };
 
-/* Where LANES channels, counted over all images, have their first pixel. */
+/* Returns the offset of vector number `lanes` of channels, counted over all images. */
 static size_t plane_at(size_t lanes, size_t pixels)
 {
     const size_t each = BLOCK / LANES;
@@ -55,9 +55,9 @@ static const float *side_plane(const struct side *s, int image, int block)
 
 static void tile_at(const struct winograd *p, int tile, int *image, int *y, int *x)
 {
-    int one = p->down * p->across, t = tile % one;
+    int per_image = p->down * p->across, t = tile % per_image;
 
-    *image = tile / one;
+    *image = tile / per_image;
     *y = t / p->across * p->step;
     *x = t % p->across * p->step;
 }
@@ -78,7 +78,7 @@ static void side_tile(const struct job *job, const struct side *s, bool gradient
         image_tile(plane, s->height, s->width, y - s->up, x - s->left, to, point);
 }
 
-/* The job's tiles of a side at the points. */
+/* Transforms the job's tiles of a tensor to the points. */
 static void side_points(const struct job *job, const struct side *s, bool gradient, float *to,
                         size_t row, size_t point)
 {
@@ -91,7 +91,7 @@ static void side_points(const struct job *job, const struct side *s, bool gradie
                 side_tile(job, s, gradient, block, t, to, row, point);
 }
 
-/* How many parts each point's work is cut into, so that threads have equal shares. */
+/* Returns the number of parts into which each point's work is cut, for equal shares of threads. */
 static int point_parts(int most)
 {
     int threads = omp_get_num_threads();
@@ -101,10 +101,10 @@ static int point_parts(int most)
 
 /* ---- forward ---- */
 
-/* m[ROWS tiles][vecs] (+)= v[tiles][LANES blocks] u[LANES blocks][vecs] */
+/* Computes m[ROWS tiles][vecs] (+)= v[tiles][LANES blocks] u[LANES blocks][vecs]. */
 INLINE void rows_product(const float *v, const float *u, int blocks, int vecs, bool add, float *m)
 {
-    vec s[ROWS * PANEL]; /* registers, since loops over them are unrolled */
+    vec s[ROWS * PANEL]; /* in registers, since all loops over s are unrolled */
 
 #pragma GCC unroll 24
     for (int i = 0; i < ROWS * vecs; i++)
@@ -135,7 +135,7 @@ static void rows_products(const struct job *job, const float *v, const float *u,
     }
 }
 
-/* One point: all tiles, outputs begin to end of the chunk. */
+/* Multiplies at one point: all tiles with outputs begin to end of the chunk. */
 static void point_product(const struct job *job, int i, int begin, int end)
 {
     const struct winograd *p = job->p;
@@ -165,8 +165,8 @@ static void products(const struct job *job)
             point_product(job, i, o, job->channels - o < each ? job->channels : o + each);
 }
 
-/* The weights of LANES outputs at LANES channels, as lanes[window * window * LANES][LANES]; zeros
- * where a block has none. */
+/* Copies the weights of LANES outputs at LANES channels to lanes[window * window * LANES][LANES],
+ * with zeros behind the last output and channel. */
 static void weights_gather(const struct winograd_shape *s, const float *w, int o, int c,
                            float *lanes)
 {
@@ -175,13 +175,13 @@ static void weights_gather(const struct winograd_shape *s, const float *w, int o
     for (int a = 0; a < LANES; a++)
         for (int b = 0; b < LANES; b++) {
             int output = s->turned ? b : a, channel = s->turned ? a : b;
-            bool there = o + output < s->out && c + channel < s->in;
+            bool exists = o + output < s->out && c + channel < s->in;
             const float *from = w + (s->turned ? (size_t)(c + channel) * s->out + o + output
                                                : (size_t)(o + output) * s->in + c + channel) *
                                         taps;
             for (int k = 0; k < taps; k++)
                 lanes[(channel * taps + (s->turned ? taps - 1 - k : k)) * LANES + output] =
-                    there ? from[k] : 0;
+                    exists ? from[k] : 0;
         }
 }
 
@@ -194,7 +194,7 @@ INLINE void weights_points_of(const float *lanes, int n, float *to, size_t point
     factor_tile(d, n, to, point);
 }
 
-/* Of LANES outputs, in their panel as products read it, and LANES channels. */
+/* Transforms the weights of LANES outputs at LANES channels into the panel that products read. */
 static void weights_block(const struct job *job, const float *w, int o, int c0)
 {
     const struct winograd_shape *s = &job->p->shape;
@@ -213,7 +213,7 @@ static void weights_block(const struct job *job, const float *w, int o, int c0)
     }
 }
 
-/* The chunk's weights at the points. */
+/* Transforms the chunk's weights to the points. */
 static void weights_points(const struct job *job, const float *w)
 {
 #pragma omp for schedule(static) collapse(2)
@@ -222,13 +222,13 @@ static void weights_points(const struct job *job, const float *w)
             weights_block(job, w, o, c);
 }
 
-/* What comes out, where and how. */
+/* Destination of a pass's results. */
 struct results {
-    const float *bias; /* of the job's first output; NULL: none */
-    int biases;        /* from there on */
+    const float *bias; /* biases of the job's outputs; NULL: none */
+    int biases;        /* number of biases */
     float *y;
-    size_t all, from; /* as of a side */
-    float least;      /* what is less becomes 0 */
+    size_t all, from; /* see struct side */
+    float least;      /* results below this become 0 */
 };
 
 static void results_row(const struct job *job, const struct results *to, int t0, int block)
@@ -265,7 +265,7 @@ static struct job job_start(const struct winograd *p, float *scratch)
                         .u = scratch + POINTS * (p->vpoint + p->mpoint)};
 }
 
-/* The next group of tiles; false behind the last one. */
+/* Takes the next group of tiles; false behind the last group. */
 static bool job_group(struct job *job, int first)
 {
     int left = job->p->tiles - first;
@@ -275,8 +275,8 @@ static bool job_group(struct job *job, int first)
     return left > 0;
 }
 
-/* Where the points of the weights of a group's chunk are, and whether they still have to be made.
- */
+/* Points job->u at kept weights, if any. Returns true if the chunk's weights have to be
+ * transformed. */
 static bool points_find(struct job *job, const struct winograd_data *d, int group)
 {
     const struct winograd *p = job->p;
@@ -312,7 +312,7 @@ static void forward_group(const struct winograd *p, const struct winograd_data *
         if (points_find(&job, d, group))
             weights_points(&job, d->weights + outputs * s->in * s->window * s->window);
         for (int t = 0; job_group(&job, t); t += p->group) {
-            if (o == 0 || job.tiles < p->tiles) /* else the previous chunk has left it */
+            if (o == 0 || job.tiles < p->tiles) /* if not, all points are still there */
                 side_points(&job, &in, false, job.v, p->vrow, p->vpoint);
             products(&job);
             results_store(&job, &out);
@@ -329,7 +329,7 @@ static void forward(const struct winograd *p, const struct winograd_data *data)
 
 /* ---- the weights' gradient ---- */
 
-/* to[WEIGHT_ROWS outputs][vecs of channels] (+)= dy[tiles][outputs]' v[tiles][channels] */
+/* Computes to[WEIGHT_ROWS outputs][vecs] (+)= dy[tiles][outputs]' v[tiles][vecs of channels]. */
 INLINE void weights_product(const float *dy, const float *v, size_t block, int tiles, int vecs,
                             bool add, float *to, size_t output)
 {
@@ -354,7 +354,7 @@ INLINE void weights_product(const float *dy, const float *v, size_t block, int t
     }
 }
 
-/* One point: outputs begin to end by the chunk's channels. */
+/* Multiplies at one point: outputs begin to end by the chunk's channels. */
 static void point_weights(const struct job *job, int i, int begin, int end)
 {
     const struct winograd *p = job->p;
@@ -413,7 +413,7 @@ static void weights_output(const struct job *job, int o, float *dw)
     }
 }
 
-/* dw: of the group's first output and the chunk's first channel. */
+/* Transforms and stores the chunk's gradients; dw: of its first channel and the first output. */
 static void weights_store(const struct job *job, float *dw)
 {
     const struct winograd_shape *s = &job->p->shape;
@@ -454,7 +454,7 @@ static void weights_group(const struct winograd *p, const struct winograd_data *
     }
 }
 
-/* Of a plane: rows, then their sums. */
+/* Sums a plane: pixels of each row, then rows. */
 static void plane_sum(const float *plane, int height, int width, float *sum)
 {
     vec all = {0};
@@ -468,7 +468,7 @@ static void plane_sum(const float *plane, int height, int width, float *sum)
     *(vec *)sum = all;
 }
 
-/* Images side by side, as many as there is scratch for, then their sums in order. */
+/* Sums the biases' gradient: several images side by side, then their sums in order. */
 static void bias_gradient(const struct winograd *p, const struct winograd_data *d)
 {
     int blocks = p->shape.groups * p->out / LANES, images = p->shape.images;

@@ -1,8 +1,8 @@
-/* Tiles of 6x6 pixels to points and back, LANES channels of a block at a time; a part of
+/* Transforms tiles of 6x6 pixels to points and back, LANES channels of a block at a time; a part of
  * winograd_body.h.
  *
- * Transforms go over columns, then over rows. A multiplication and the addition that follows are
- * rounded once, in every width of vectors alike. */
+ * A transform goes over columns, then over rows. A multiplication and the addition that follows are
+ * rounded once, in vectors of every width. */
 #include "engine/cpu/winograd.h"
 
 #if defined(__clang__)
@@ -15,7 +15,7 @@ enum { POINTS = WINOGRAD_POINTS, SIDE = WINOGRAD_SIDE };
 
 typedef float vec __attribute__((vector_size(LANES * sizeof(float)), may_alias));
 typedef int32_t mask __attribute__((vector_size(LANES * sizeof(float))));
-/* The same as vec at any address. */
+/* A vec at any address. */
 typedef float loose
     __attribute__((vector_size(LANES * sizeof(float)), aligned(sizeof(float)), may_alias));
 
@@ -31,7 +31,7 @@ static const float product_ab = PA * PA * PB * PB, sum_ab = PA * PA + PB * PB;
 static const float g0 = 1 / (PA * PA * PB * PB), ga = 1 / (2 * PA * PA * (PA * PA - PB * PB)),
                    gb = 1 / (2 * PB * PB * (PB * PB - PA * PA));
 
-/* B' d: pixels to points. */
+/* Computes B' d: pixels to points. */
 INLINE void image_axis(const vec d[SIDE], vec t[SIDE])
 {
     vec even_a = d[4] - b2 * d[2], odd_a = d[3] - b2 * d[1];
@@ -45,7 +45,7 @@ INLINE void image_axis(const vec d[SIDE], vec t[SIDE])
     t[5] = (d[5] - sum_ab * d[3]) + product_ab * d[1];
 }
 
-/* G g: n coefficients, of a window's weights or a gradient's pixels, to points. */
+/* Computes G g: n weights of a window, or n pixels of a gradient, to points. */
 INLINE void factor_axis(const vec *g, int n, vec t[SIDE])
 {
     vec even_a = ga * g[0], even_b = gb * g[0], odd_a = (ga * a1) * g[1], odd_b = (gb * b1) * g[1];
@@ -70,7 +70,7 @@ INLINE void factor_axis(const vec *g, int n, vec t[SIDE])
     t[5] = g[n - 1];
 }
 
-/* A' m: points to the n results, pixels or a window's weights. */
+/* Computes A' m: points to n results, pixels or weights of a window. */
 INLINE void result_axis(const vec m[SIDE], int n, vec *y)
 {
     vec sum_a = m[1] + m[2], less_a = m[1] - m[2], sum_b = m[3] + m[4], less_b = m[3] - m[4];
@@ -95,7 +95,7 @@ INLINE void result_axis(const vec m[SIDE], int n, vec *y)
 
 /* ---- tiles ---- */
 
-/* n x n pixels at (y, x) of a plane; zeros outside. */
+/* Loads n x n pixels at (y, x) of a plane; zeros outside the plane. */
 INLINE void tile_load(const float *plane, int n, int h, int w, int y, int x, vec d[SIDE][SIDE])
 {
     bool whole = y >= 0 && x >= 0 && y + n <= h && x + n <= w;
@@ -182,7 +182,7 @@ INLINE void gradient_tile_of(const float *plane, int n, int h, int w, int y, int
     factor_tile(d, n, to, point);
 }
 
-/* What is less than `least` becomes 0; NaN stays. */
+/* Sets values below `least` to 0; NaN stays. */
 INLINE void cut(vec *x, float least)
 {
     *x = (vec)((mask)*x & ~(mask)(*x < least));
@@ -212,7 +212,7 @@ INLINE void back_tile_of(const float *from, size_t point, int n, const float *bi
             *(loose *)(plane + ((size_t)(y + i) * w + x + j) * BLOCK) = r[i][j];
 }
 
-/* Of a window of 3 and of one of 5, all loops unrolled in both. */
+/* Call code with a constant n (4 for windows of 3, 2 for 5), so that all loops are unrolled. */
 static void gradient_tile(const float *plane, int n, int h, int w, int y, int x, float *to,
                           size_t point)
 {
