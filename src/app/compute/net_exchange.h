@@ -9,7 +9,7 @@
 struct net_exchange {
     const struct job *job;   /* borrowed */
     struct compute *compute; /* borrowed */
-    struct engine stand_in;  /* engine that is measured for the replay engine; else .i NULL */
+    struct engine stand_in;  /* CPU engine, measured in place of a replay engine; else .i NULL */
     struct engine host;      /* CPU engine for an engine with own memory; else .i NULL. Owned */
     struct sync_model model; /* the net, as sync sees it */
 };

@@ -131,6 +131,6 @@ struct course_best course_find_best(const struct course *course, struct course_b
     }
     if (best.iteration >= 0)
         gone->iteration = -1;
-    assert(best.iteration <= course->first); /* later tests belong to another course */
+    assert(best.iteration <= course->first); /* tests after course->first are skipped above */
     return best;
 }

@@ -24,13 +24,12 @@ struct output {
     struct monitor *monitor;
     const struct train_state *at; /* start of training */
 
-    double
-        *sums; /* numbers of a display, summed over workers: loss, outputs, times. The trainer's */
-    struct trace *trace;              /* NULL: nothing is recorded. Owned */
+    double *sums;        /* numbers of a display, summed over workers: loss, outputs, times */
+    struct trace *trace; /* NULL: nothing is recorded. Owned */
     struct clock_offset clock_before; /* clock of this rank before training; with trace */
-    struct link_meter meter; /* figures of messages that the wire is given; with --tune=log */
-    struct curves *curves;   /* rank 0, with --curves; else NULL. Owned */
-    struct figures figures;  /* rank 0, after the loop; elsewhere empty. Owned */
+    struct link_meter meter;          /* meter of messages given to the wire; with --tune=log */
+    struct curves *curves;            /* rank 0, with --curves; else NULL. Owned */
+    struct figures figures;           /* rank 0, after the loop; elsewhere empty. Owned */
     char hash[SHA256_HEX]; /* digest of the parameters; rank 0, after the loop, unless the engine is
                               blank */
     char learned_hash[SHA256_HEX]; /* digest of the learnt parameters alone: running averages depend

@@ -156,7 +156,7 @@ static void log_joins(const struct job *job, const struct net *net)
                  job->nworkers);
 }
 
-/* Lists the losses whose mean over ranks is not what one rank with all samples has. */
+/* Lists losses that are sums over samples, whose mean over ranks one rank would not have. */
 static void log_sums(const struct job *job, const struct net *net)
 {
     struct strbuf list = {.data = NULL};

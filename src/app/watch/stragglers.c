@@ -25,7 +25,8 @@ enum { VALUES = sizeof(struct seen) / sizeof(double) };
 #define LATE_PART    0.25
 #define LATE_SECONDS 0.1
 #define SLOW_LINK                                                                                  \
-    2 /* times the median's time per byte; one slow end among n ranks shows n - 1 at most */
+    2 /* a slow link takes this many times the median's time per byte; with n ranks and one slow   \
+         end, the ratio is n - 1 at most */
 
 struct stragglers {
     const struct job *job;        /* borrowed */

@@ -12,9 +12,9 @@ struct stragglers;
  * another; all functions below do nothing if their stragglers is NULL. */
 int stragglers_open(const struct job *job, int64_t first, struct stragglers **out);
 
-/* Put this worker's stragglers_values numbers, after `seconds` of training without pauses and the
- * waits in them, and judge their sums over the workers: which worker was late since the last time?
- * Rank 0 logs and counts late workers. */
+/* Put this worker's stragglers_values numbers into `values`, after `seconds` of training without
+ * pauses (paused_stall: waits in pauses), and judge the sums over the workers: which worker was
+ * late since the last time? Rank 0 logs and counts late workers. */
 size_t stragglers_values(const struct stragglers *stragglers);
 void stragglers_put(struct stragglers *stragglers, struct sync *sync, const struct net *net,
                     double seconds, double paused_stall, double *values);
