@@ -1,6 +1,5 @@
-/* The average's arithmetic is the engine's own: the update of SGD without momentum at rate 1, whose
- * gradient is (decay - 1) w and whose weight decay is 1 - decay, on whatever memory the engine has.
- */
+/* Computes the average by the engine's own update: SGD without momentum at rate 1, gradient (decay
+ * - 1) w, weight decay 1 - decay. So the average may be in any memory that the engine has. */
 #include "compute/average.h"
 
 #include "util/agree.h"
@@ -14,7 +13,7 @@ int average_create(struct average *average, const struct job *job, const struct 
                    struct net *of)
 {
     struct layer_env look = *env;
-    char *said = NULL; /* as of the net to train */
+    char *said = NULL; /* notices, the same as those of the net to train */
     int status;
 
     average->of = of;
@@ -54,7 +53,7 @@ static bool is_measured(const struct net *net, int group)
     return net->params[net->groups[group].first].statistic;
 }
 
-/* As the weights where they are the first. */
+/* Takes a group's weights into the average; `first`: copies them. */
 static int take_in(struct average *average, int group, bool first)
 {
     const struct group *g = &average->net->groups[group];
@@ -85,7 +84,7 @@ int average_follow(struct average *average, int group)
     return take_in(average, group, average->now <= 1);
 }
 
-/* Of ranks that share memory each has its own. */
+/* Copies the statistics, of which each rank has its own even if ranks share an arena. */
 static int take_measured(struct average *average)
 {
     struct net *net = average->net, *of = average->of;

@@ -1,8 +1,8 @@
-/* A moving average of the weights, average_decay of the solver: after each update
- * a = decay a + (1 - decay) w, and a = w after a run's first. Every worker keeps it beside the
- * weights, which are whole there before its next forward pass, so that nothing is sent for it. It
- * is the parameters of a net of its own, which test nets share and snapshots hold. What is measured
- * and not learnt, BatchNorm's statistics, are those of the weights. */
+/* A moving average of the weights (average_decay of the solver). After each update a = decay a + (1
+ * - decay) w, and after a run's first a = w. Every worker keeps the average beside its weights,
+ * which are complete before its next forward pass, so nothing is sent. A net of its own has the
+ * average as parameters; test nets share and snapshots hold these. BatchNorm's statistics are not
+ * learnt: the average takes the weights'. */
 #ifndef POSEIDON_COMPUTE_AVERAGE_H
 #define POSEIDON_COMPUTE_AVERAGE_H
 
@@ -12,36 +12,37 @@
 
 struct average {
     struct owner owner;
-    struct net *of;           /* whose weights are averaged; borrowed */
-    struct net *net;          /* has the average; NULL: there is none. Owned */
-    struct net **tests;       /* share them, as many as the job has test nets. Owned */
-    struct test_pass *passes; /* one for each */
+    struct net *of;     /* net whose weights are averaged; borrowed */
+    struct net *net;    /* net with the average; NULL: no average. Owned */
+    struct net **tests; /* test nets that share the average, one per test net of the job. Owned */
+    struct test_pass *passes; /* one per net in `tests` */
     float decay;
-    float *scratch;   /* of the engine: as many values as the largest group has */
-    int64_t *updates; /* how many each group's average holds */
-    int64_t now;      /* how many the weights hold */
+    float *scratch;   /* engine memory for as many values as the largest group has */
+    int64_t *updates; /* updates in each group's average */
+    int64_t now;      /* updates in the weights */
 };
 
-/* Of the net to train, if the job wants one; env: the net's. Before nets are built. */
+/* Creates the average of net `of`, the net to train, if the job wants one. env: that net's. Before
+ * nets are built. */
 int average_create(struct average *average, const struct job *job, const struct layer_env *env,
                    struct net *of);
 
-/* Memory for it, after the net to train was built. */
+/* Allocates the average's memory, after the net to train was built. */
 int average_build(struct average *average, struct engine *engine);
 
-/* Training begins with that many updates done. values: on rank 0 the average as it was saved, laid
- * out as the arena; NULL: a new run begins. */
+/* Begins with `updates` updates done. values: on rank 0 the saved average, laid out as the arena;
+ * NULL: a new run. */
 int average_begin_all(struct average *average, const struct job *job, int64_t updates, bool resumed,
                       const float *values);
 
-/* The group's weights of `now` updates are in place: takes them in, if they are not yet. */
+/* Updates the group's average by its weights after `now` updates, unless done before. */
 int average_follow(struct average *average, int group);
 
-/* The weights of `updates` updates are in place, and so are statistics: takes all of them in, for
- * tests and snapshots. */
+/* Takes all weights and statistics after `updates` updates, which are in place, into the average,
+ * for tests and snapshots. */
 int average_settle(struct average *average, int64_t updates);
 
-/* After average_settle: the host has it, in net->values. */
+/* Copies the average to the host, into net->values; after average_settle. */
 int average_fetch(const struct average *average);
 
 void average_close(struct average *average);

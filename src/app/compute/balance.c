@@ -1,4 +1,4 @@
-/* Shares of a batch: given, kept, measured. */
+/* Deals the shares of a batch: as given, as kept with the run, or as measured. */
 #include "compute/balance.h"
 
 #include "exchange/schemes.h"
@@ -23,13 +23,13 @@ static bool gives_parts(const struct job *job)
     return job->options->balance && *job->options->balance;
 }
 
-/* Samples that are dealt together. */
+/* Returns the number of samples that are dealt as one piece. */
 static int64_t grain_of(const struct job *job)
 {
     return job->options->reproducible ? job->batch : 1;
 }
 
-/* The parts that the option gives, one for each worker: part[] and their sum. */
+/* Reads the option's parts, one per worker, into part[], and their sum. */
 static int read_parts(const struct job *job, const char *text, int *part, int64_t *sum)
 {
     enum { MOST = 1000000 };
@@ -80,7 +80,7 @@ static int deal_by_parts(struct job *job, const char *text, int64_t turn)
     return 0;
 }
 
-/* Numbers of grains that differ by one at most. */
+/* Deals numbers of grains that differ by one at most. */
 static void deal_evenly(struct job *job, int64_t turn)
 {
     int64_t grain = grain_of(job), grains = turn / grain;
@@ -111,7 +111,7 @@ const char *balance_skip_saved(const char *text)
     return text + (*text == '\n');
 }
 
-/* The shares of the run that goes on; whether they are of these hosts and batch. */
+/* Reads the resumed run's shares; false if the run had other hosts or another batch. */
 static bool read_saved(struct job *job, int64_t turn)
 {
     const char *at = job->shares.saved;
@@ -140,8 +140,8 @@ static bool read_saved(struct job *job, int64_t turn)
 
 /* ---- dealing ---- */
 
-/* Who is how fast with the job's shares. workers: as measured, an element for each; NULL: all take
- * as long, which is what shares are for that nobody measures. */
+/* Sets each worker's relative speed: measured (workers: an element each), or proportional to
+ * shares. */
 static void set_paces(struct job *job, const struct deal_worker *workers)
 {
     struct simulate_pace *pace = job->shares.pace;
@@ -158,7 +158,7 @@ static void set_paces(struct job *job, const struct deal_worker *workers)
     job->shares.images_per_s = workers ? slowest : 0;
 }
 
-/* With --reproducible a worker's share is a number of passes, and no other batch. */
+/* Takes the shares; with --reproducible a share is a number of passes, not a batch. */
 static void take_shares(struct job *job, const struct deal_worker *workers)
 {
     if (job->options->reproducible)
@@ -215,10 +215,10 @@ void balance_describe(const struct job *job, struct strbuf *out)
 
 /* ---- measuring ---- */
 
-/* Shares that gain less than this are not worth more than equal ones: so much is noise. */
+/* Least gain for which shares by speed replace equal ones; less is noise. */
 #define WORTH_IT 0.03
 
-/* A pass of `batch` made-up samples: its seconds, and the bytes of memory that a sample takes. */
+/* Times a pass of `batch` made-up samples, and finds the bytes of memory per sample. */
 static int time_passes(const struct job *job, struct compute *compute, int batch, double *seconds,
                        double *sample_bytes)
 {
@@ -228,11 +228,11 @@ static int time_passes(const struct job *job, struct compute *compute, int batch
     struct fake_data *fake;
     struct net *net = NULL;
     double start = 0, now = 0, loss;
-    int passes = -2; /* the first is warmed up in; the second begins what is timed */
+    int passes = -2; /* pass -2 warms up, and timing begins after pass -1 */
     int status = compute_create_trial(compute, job, batch, &net) ||
                  fake_data_create(&owner, net, job->seed, 0, &fake);
 
-    /* the loss is read when all before it is computed, whatever the engine */
+    /* on every engine, reading the loss waits for all work before */
     for (; !status && (passes < 2 || now - start < least_seconds); passes++) {
         status = (passes > -2 && net_backward(net, &pass, true, NULL)) || fake_data_write(fake) ||
                  net_forward(net, &pass, NULL, &loss);
@@ -248,8 +248,7 @@ static int time_passes(const struct job *job, struct compute *compute, int batch
     return error_status(status);
 }
 
-/* Samples for which `bytes` of memory are enough, `apart` of which are needed for what does not
- * grow with samples. */
+/* Returns how many samples fit into `bytes`; `apart` of these hold what does not grow with them. */
 static int count_room(double bytes, double apart, double sample_bytes)
 {
     double room = (bytes - apart) / sample_bytes;
@@ -259,7 +258,7 @@ static int count_room(double bytes, double apart, double sample_bytes)
     return room > 1 ? (int)room : 1;
 }
 
-/* This rank's part of what is free where its net is; 0: that is not known. */
+/* Returns this rank's part of the free memory, on host or device; 0: unknown. */
 static double free_bytes(const struct job *job, const struct compute *compute)
 {
     const struct engine *engine = &compute->engine;
@@ -272,15 +271,15 @@ static double free_bytes(const struct job *job, const struct compute *compute)
                                   : 0;
 }
 
-/* What a worker measures. */
+/* Measurements of a worker. */
 struct trial {
-    double seconds;      /* of a pass of an equal share */
-    double half_seconds; /* of half as many samples; 0: there is no half */
+    double seconds;      /* seconds of a pass of an equal share */
+    double half_seconds; /* seconds of a pass of half as many samples; 0: there is no half */
     int most;            /* samples that the worker has memory for */
 };
 
-/* Of two batches, since some of a pass takes as long for one sample as for many: products with few
- * rows read all weights. */
+/* Times two batch sizes, since part of a pass takes as long for one sample as for many: products
+ * with few rows read all weights. */
 static int measure(const struct job *job, struct compute *compute, struct trial *out)
 {
     bool grains = job->options->reproducible; /* then more samples are more passes */
@@ -295,15 +294,15 @@ static int measure(const struct job *job, struct compute *compute, struct trial 
     return half > 0 ? time_passes(job, compute, half, &out->half_seconds, &bytes) : 0;
 }
 
-/* The part of a pass whose time does not depend on the number of samples. It depends on the net
- * more than on the worker, and a median is less noisy than each worker's own difference of two
- * times. parts: an element for each worker. */
+/* Returns the part of a pass's time that does not grow with samples. This part depends on the net
+ * more than on the worker, and a median over workers is less noisy than each worker's own. parts:
+ * scratch. */
 static double find_fixed(const struct job *job, const struct trial *trials, double *parts)
 {
     const double most = 0.8;
     double batch = job->samples[0], half = job->samples[0] / 2, part;
 
-    for (int w = 0; w < job->nworkers; w++) /* seconds = fixed + batch x slope, likewise of half */
+    for (int w = 0; w < job->nworkers; w++) /* seconds = fixed + n x slope, twice */
         parts[w] =
             trials[w].half_seconds > 0
                 ? (trials[w].half_seconds / trials[w].seconds * batch - half) / (batch - half)
@@ -366,7 +365,7 @@ static bool have_room(const struct job *job, const struct deal_worker *workers)
     return room;
 }
 
-/* Rank 0's, whose shares are even. workers, share: an element for each worker. */
+/* Deals by speed on rank 0, unless equal shares are as good. workers, share: one per worker. */
 static int deal_by_speed(struct job *job, const struct trial *trials, struct deal_worker *workers,
                          int *share)
 {
@@ -415,7 +414,7 @@ int balance_measure_all(struct job *job, struct compute *compute, bool *dealt)
     watchdog_step("building the nets");
     cores_enter(&job->cores, CORES_ALL);
     if (!status) {
-        bool even = !memcmp(job->samples, share, n * sizeof *share); /* then all are alike */
+        bool even = !memcmp(job->samples, share, n * sizeof *share); /* then speeds are equal */
         memcpy(job->samples, share, n * sizeof *share);
         take_shares(job, even ? NULL : workers);
         for (size_t w = 0; w < n; w++)

@@ -1,4 +1,4 @@
-/* Engine and nets, from their definitions to weights in their memory. */
+/* Makes a rank's engine and nets, from definitions to weights in their memory. */
 #include "compute/compute.h"
 
 #include "exchange/exchange.h"
@@ -30,8 +30,8 @@ static int create_tests(const struct job *job, const struct layer_env *env, cons
     return 0;
 }
 
-/* A rank's part of a batch that is one of all ranks, cut into grains or not, gives losses and
- * accuracies that together are those of one rank with the whole batch. */
+/* Scales losses and accuracies of a net whose batch is part of one batch of all ranks, cut into
+ * grains or not: the ranks together give those of one rank with the whole batch. */
 static void share_batch(struct net *net, const struct job *job)
 {
     if (job_shares_batch(job))
@@ -43,7 +43,7 @@ static void share_batch(struct net *net, const struct job *job)
             net_keep(net, net->outputs[o].labels);
 }
 
-/* Of a net to train; chw: room for the size of its images. */
+/* Returns the environment of a net to train. chw: room for the size of its images. */
 static struct layer_env first_env(const struct job *job, int64_t chw[3])
 {
     for (int i = 0; i < 3; i++)
@@ -75,7 +75,8 @@ static int create_once(struct compute *compute, struct job *job, struct layer_en
     return 0;
 }
 
-/* What has a place for each sample is no mean over workers that have unlike numbers of them. */
+/* Fails if an output has a value for each sample: workers with unequal numbers of samples have no
+ * mean of such values. */
 static int check_outputs(const struct net *net)
 {
     for (int o = 0; o < net->noutputs; o++)
@@ -86,8 +87,8 @@ static int check_outputs(const struct net *net)
     return 0;
 }
 
-/* The net, of this worker's share where there are unlike ones: of a batch that nobody gave, the
- * file's is one worker's, on the average. */
+/* Creates the net to train; with --balance for this worker's share. If no batch is given, the
+ * file's batch is the mean share. */
 static int create_training(struct compute *compute, struct job *job, struct layer_env *env)
 {
     int64_t turn = job->global_batch / (job->options->reproducible ? 1 : job->iter_size);
@@ -144,10 +145,10 @@ int compute_create_nets(struct compute *compute, struct job *job, const struct o
     env.batch = env.row = 0;
     env.turn = 0;
     env.trace = NULL;
-    env.ranks = NULL; /* workers test unlike numbers of batches */
+    env.ranks = NULL; /* no sums over workers: tests of workers have unequal numbers of batches */
     if (create_tests(job, &env, compute->net, &compute->tests, &compute->passes))
         return -1;
-    env.notices = &said; /* the same again */
+    env.notices = &said; /* the same notices as before */
     status =
         average->net ? create_tests(job, &env, average->net, &average->tests, &average->passes) : 0;
     free(said);
@@ -173,7 +174,7 @@ int compute_create_trial(struct compute *compute, const struct job *job, int bat
 
 /* ---- data ---- */
 
-/* How many records an epoch has. */
+/* Finds the number of records in an epoch. */
 static int find_records(const struct compute *compute, struct job *job)
 {
     struct layer_data_mark mark = {.known = false};
@@ -194,7 +195,7 @@ static int find_records(const struct compute *compute, struct job *job)
                : 0;
 }
 
-/* Test nets are workers' alone, so they are compared where all ranks are workers. */
+/* Compares test data only if all ranks are workers, since servers have no test nets. */
 int compute_compare_data_all(const struct compute *compute, struct job *job)
 {
     struct strbuf list = {.data = NULL};
@@ -216,8 +217,8 @@ int compute_compare_data_all(const struct compute *compute, struct job *job)
 
 /* ---- engine and memory ---- */
 
-/* What a rank computes on, by what the device calls itself and not by its number: where the
- * scheduler shows each rank one GPU of its own, every one of them is number 0. */
+/* Fails if two ranks have the same device. Compares the names that devices give themselves, not
+ * their numbers: if the scheduler shows each rank one GPU of its own, every GPU is number 0. */
 static int check_double(MPI_Comm world, const struct engine *engine)
 {
     char sharers[EXCHANGE_SHARERS];
@@ -230,7 +231,7 @@ static int check_double(MPI_Comm world, const struct engine *engine)
                       : 0;
 }
 
-/* What rank 0 says of where ranks compute. Collective. */
+/* Gathers rank 0's lines about where ranks compute. Collective. */
 static int gather_places(const struct compute *compute, const struct job *job, struct strbuf *out)
 {
     char text[CORES_PLACE_BYTES] = "", identity[64];
@@ -252,11 +253,11 @@ int compute_open_engine_all(struct compute *compute, const struct job *job, stru
     options.dilate = o->exchange.dilate;
     options.device = job->topology.local_rank;
     options.passes = job->iter_size;
-    if (o->reproducible && o->balance && !*o->balance) /* any of them may become this worker's */
+    if (o->reproducible && o->balance && !*o->balance) /* all may come here */
         options.passes = (int)job_grains(job);
     options.steady = job->options->reproducible;
-    /* a dedicated server multiplies factors at most: it leaves GPUs to the workers, and need not
-     * have their products */
+    /* a dedicated server multiplies factors at most: GPUs are left to the workers, and its products
+     * may differ from theirs */
     if (!job->worker)
         options.math = MATH_DEFAULT;
     return error_status(
@@ -339,7 +340,7 @@ int compute_push_values(struct compute *compute, const struct job *job)
     return 0;
 }
 
-/* ---- what workers tell each other ---- */
+/* ---- values that workers exchange ---- */
 
 size_t compute_statistics(const struct compute *compute, float *values, bool write)
 {
@@ -378,9 +379,8 @@ int compute_put_statistics(struct compute *compute, const struct job *job)
     return 0;
 }
 
-/* Each worker's BatchNorm has seen its own part of the batches. The running sums of all are
- * averaged before anybody looks at them (a test, a snapshot), as the reference for one net on
- * several devices. */
+/* Each worker's BatchNorm sees its own part of the batches. All workers' running sums are averaged
+ * before a test or a snapshot uses them, as the reference does for one net on several devices. */
 int compute_average_statistics(struct compute *compute, const struct job *job, struct sync *sync)
 {
     struct grains *grains = &compute->grains;
@@ -416,7 +416,8 @@ int compute_open_shares(struct compute *compute, const struct job *job, const st
     return OWN(job->owner, compute->counts, losses, "labels that count");
 }
 
-/* A grain has running sums of its own, and keeps them where the pass makes NaN or infinity. */
+/* Runs a grain's forward pass with the grain's own running sums, which stay as they are if the pass
+ * makes NaN or infinity. */
 static int forward_grain(struct compute *compute, const struct pass *pass,
                          const struct net_hooks *hooks, const struct job *job, int share,
                          double *loss)

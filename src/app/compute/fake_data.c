@@ -1,5 +1,5 @@
-/* Made-up samples, one batch of them for a whole run. A sample depends on its place in the global
- * order alone, so that ranks together have what one rank would have. */
+/* Makes up samples, one batch for a whole run. A sample depends on its place in the global order
+ * alone, so that all ranks together have what one rank would have. */
 #include "compute/fake_data.h"
 
 #include "util/owner.h"
@@ -10,13 +10,13 @@ struct fake_data {
     float **values;        /* per blob of the net, row-major; NULL: no input. Owned */
 };
 
-/* DummyData makes its own. */
+/* Returns true for a layer that needs made-up data; DummyData makes its own. */
 static bool is_input(const struct layer *layer)
 {
     return layer->i->is_data && (layer->i->from_program || layer->i->look);
 }
 
-/* What a byte of an image is multiplied by; values that are no images stay small. */
+/* Returns the factor of an image's bytes; values that are no images stay small. */
 static float scale_of(const struct layer *layer)
 {
     struct layer_images images;

@@ -1,4 +1,4 @@
-/* Sums over the grains of a worker, and of all. */
+/* Computes sums over a worker's grains, and over those of all workers. */
 #include "compute/grains.h"
 
 #include "device/vector.h"
@@ -10,13 +10,13 @@
 #include <assert.h>
 #include <string.h>
 
-/* Of the table. */
+/* Returns the number of rows in grains->table. */
 static size_t count_rows(const struct job *job)
 {
     return job->options->reproducible ? (size_t)job_grains(job) : 1;
 }
 
-/* Whether the weight's gradient is made of the factors of all grains at once. */
+/* Returns true if the weight's gradient is made of the factors of all grains at once. */
 static bool is_product(const struct job *job, const struct net *net, int group)
 {
     const struct group *g = &net->groups[group];
@@ -24,7 +24,7 @@ static bool is_product(const struct job *job, const struct net *net, int group)
     return job->options->reproducible && g->factorable && net->params[g->first].wants_grad;
 }
 
-/* The group's first elements, which that makes; the others are added up grain by grain. */
+/* Returns how many first elements of the group are made of factors, not added up by grain. */
 static size_t product_elems(const struct job *job, const struct net *net, int group)
 {
     const struct group *g = &net->groups[group];
@@ -56,7 +56,7 @@ static int open_places(struct grains *grains, const struct job *job, const struc
     return 0;
 }
 
-/* The plan's branches that are this worker's, in passes. */
+/* Finds this worker's branches of the plan, in passes. */
 static int open_branches(struct grains *grains, const struct job *job, const struct net *net,
                          const struct plan *plan)
 {
@@ -108,7 +108,7 @@ int grains_open(struct grains *grains, const struct job *job, const struct net *
                             "grains' running averages"));
 }
 
-/* The weight's gradient of all passes of a branch, once the last one has been. */
+/* Keeps a pass's factors; after a branch's last pass makes its weight's gradient. */
 static int add_product(struct grains *grains, const struct job *job, const struct net *net,
                        int group, const struct grains_branch *branch)
 {
@@ -134,8 +134,8 @@ static int add_product(struct grains *grains, const struct job *job, const struc
                                   .out = (branch->sum ? branch->sum : net->grads) + g->begin});
 }
 
-/* The bits of the pass's number say which branches wait. The last pass takes all of them along;
- * another one's sum waits at the first level where none does. pass: of the `passes` of a branch. */
+/* Adds a pass's gradient to the tree. The set bits of `pass` are levels at which a branch waits.
+ * The last pass takes all of these; another pass's sum waits at the first free level. */
 static void add_gradient(struct grains *grains, int pass, int passes, float *gradient,
                          float *waiting, size_t elems)
 {
@@ -177,7 +177,7 @@ int grains_add(struct grains *grains, const struct job *job, const struct net *n
     return status;
 }
 
-/* The first row becomes the tree's sum of all, the others partial ones. */
+/* Sums the rows by a tree: the first row gets the sum, the others partial sums. */
 static void add_rows(double *rows, size_t n, size_t width)
 {
     for (size_t step = 1; step < n; step *= 2)
@@ -186,8 +186,8 @@ static void add_rows(double *rows, size_t n, size_t width)
                 rows[i * width + w] += rows[(i + step) * width + w];
 }
 
-/* With grains each has a row, which its worker fills: MPI adds in an order of its own, which
- * changes nothing where all but one bring zeros. */
+/* With grains each grain has a row that only its worker fills. MPI adds in an order of its own,
+ * which changes nothing if all workers but one bring zeros. */
 int grains_mean(struct grains *grains, const struct job *job, struct sync *sync, double *rows,
                 size_t width)
 {
@@ -201,7 +201,7 @@ int grains_mean(struct grains *grains, const struct job *job, struct sync *sync,
     if (sync_sum(sync, table, (int)(nrows * width)))
         return -1;
     add_rows(table, nrows, width);
-    for (size_t w = 0; w < width; w++) /* of one worker, -0 becomes 0 as of several */
+    for (size_t w = 0; w < width; w++) /* makes -0 a 0 also if there is one worker */
         rows[w] = (table[w] + 0.0) /
                   (double)(job->options->reproducible ? (int64_t)nrows : job->nworkers);
     return 0;

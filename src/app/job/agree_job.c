@@ -1,7 +1,6 @@
-/* Left out of a comparison is what may differ: between ranks, where files lie, the device, and what
- * rank 0 alone does (weights, snapshots' names); from one start to the next also how far to train,
- * what is shown, tested and saved, and how the samples of an iteration are shared out (their number
- * is kept beside it). */
+/* Lists what must agree. Left out is what may differ: between ranks the places of files, the
+ * device, and what rank 0 alone uses (weights, names of snapshots); from one start to the next also
+ * the length of training, display, tests, snapshots, and the shares of an iteration's samples. */
 #include "job/agree_job.h"
 
 #include "spec/caffe.pb-c.h"
@@ -14,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Fields of the solver: its nets are compared as nets, wherever they were found. */
+/* Solver fields that may differ between ranks or starts. Nets are compared separately. */
 #define SOLVER_OF_RANKS                                                                            \
     "net net_param train_net train_net_param test_net test_net_param snapshot_prefix weights "     \
     "device_id device_list solver_mode"
@@ -23,7 +22,7 @@
                     "display average_loss debug_info snapshot snapshot_diff snapshot_format "      \
                     "snapshot_after_train max_iter iter_size random_seed"
 
-/* Of nets: files may lie on a disk of each node's own. */
+/* Net fields that may differ: each node may have the files on its own disk. */
 #define NET_OF_RANKS  "source mean_file meanfile root_folder file_name shared_file_system"
 #define NET_OF_STARTS NET_OF_RANKS " batch_size debug_info prefetch"
 
@@ -32,7 +31,8 @@
 static void put_message(struct strbuf *list, const char *path, const ProtobufCMessage *message,
                         const char *except);
 
-/* The path of a layer's fields: its name, with nothing in it that would end a line's name. */
+/* Writes the path of a layer's fields, which holds the layer's name. Control characters become '?',
+ * since a tab or newline would end the path. */
 static void name_layer(struct strbuf *out, const char *path, const Caffe__LayerParameter *layer)
 {
     strbuf_clear(out);
@@ -51,7 +51,7 @@ static void put_inner(struct strbuf *list, const char *path, const ProtobufCFiel
     strbuf_printf(&name, field->label == PROTOBUF_C_LABEL_REPEATED ? "%s%s[%zu]" : "%s%s", path,
                   field->name, index);
     if (inner->descriptor == &caffe__layer_parameter__descriptor) {
-        /* a layer that only one rank has shows here, before its fields could seem to differ */
+        /* reports a layer that only some ranks have, before its fields seem to differ */
         agreement_put(list, strbuf_text(&name), "layer '%s'", layer->name ? layer->name : "");
         name_layer(&name, path, layer);
     } else {
@@ -62,9 +62,9 @@ static void put_inner(struct strbuf *list, const char *path, const ProtobufCFiel
     strbuf_free(&name);
 }
 
-/* Appends every field that is set in the message and in the messages inside, but those whose names
- * are in `except` (with blanks between them), at whatever depth. Names begin with `path`; inside a
- * layer with "layer 'NAME' ". */
+/* Appends every field that is set in the message or, at any depth, in the messages inside, except
+ * the names in `except` (separated by blanks). Names begin with `path`, inside a layer with "layer
+ * 'NAME' ". */
 static void put_message(struct strbuf *list, const char *path, const ProtobufCMessage *message,
                         const char *except)
 {
@@ -88,15 +88,15 @@ static void put_message(struct strbuf *list, const char *path, const ProtobufCMe
     }
 }
 
-/* ---- of a job ---- */
+/* ---- files and data of a job ---- */
 
 void agree_job_put_files(const struct job *job, struct strbuf *list)
 {
     const struct solver_nets *nets = &job->defs;
     char prefix[32];
 
-    /* engines that add up together are the same; else each rank may have its own, but for the one
-     * that computes nothing */
+    /* ranks that add up gradients on a node have the same engine; otherwise engines may differ, but
+     * all of them compute or none does */
     agreement_put(list, "--engine", "%s",
                   job->blank || job->options->exchange.hierarchy != HIERARCHY_OFF
                       ? job->options->engine
@@ -109,7 +109,7 @@ void agree_job_put_files(const struct job *job, struct strbuf *list)
     }
 }
 
-/* What a layer reads. Sources that each rank has for itself say nothing of the run. */
+/* Appends the records that a data layer reads, unless each rank has a source for itself. */
 static int put_data(struct strbuf *list, const char *net, const struct layer *layer)
 {
     struct layer_data_mark mark;
@@ -155,7 +155,7 @@ int agree_job_describe(const struct job *job, const struct net *net, struct strb
     if (job->options->reproducible)
         agreement_put(about, "--reproducible", "%d", job->batch);
     strbuf_puts(about, job->options->of_run);
-    if (job->options->computing.math == MATH_BF16) /* of the others each engine has its own */
+    if (job->options->computing.math == MATH_BF16) /* engines differ in other modes */
         agreement_put(about, "--math", "bf16");
     if (job->policy.type == POLICY_PLATEAU)
         agreement_put(about, "average_loss", "%d", job->solver->average_loss);

@@ -1,5 +1,5 @@
-/* What a job trains, as lines "name, value" (agreement.h): what all its ranks must have been given
- * alike, and what its runs must have in common to train the same parameters. */
+/* Describes a job as lines "name, value" (agreement.h): to find ranks that were given something
+ * else, and a resumed run that would train other parameters. */
 #ifndef POSEIDON_JOB_AGREE_JOB_H
 #define POSEIDON_JOB_AGREE_JOB_H
 
@@ -8,15 +8,15 @@
 #include "util/agreement.h"
 #include "util/sha256.h"
 
-/* Of the files what all ranks must have alike; options are compared by commands/options.h. */
+/* Appends what the files of all ranks must have alike. commands/options.h compares options. */
 void agree_job_put_files(const struct job *job, struct strbuf *list);
 
-/* What the data layers of a net read, behind that name. Sources that each rank has for itself say
- * nothing. */
+/* Appends what the data layers of a net read; each line's name begins with `name`. Leaves out
+ * sources that each rank has for itself. */
 int agree_job_put_data(struct strbuf *list, const char *name, const struct net *net);
 
-/* What the run trains, and its digest: solver, net, data and seed, as far as they decide which
- * parameters come out. */
+/* Appends all that decides which parameters a run trains (solver, net, data, seed) to `about`, and
+ * writes the digest of `about`. */
 int agree_job_describe(const struct job *job, const struct net *net, struct strbuf *about,
                        char digest[SHA256_HEX]);
 

@@ -1,8 +1,7 @@
-/* Masks of the ranks of a machine, put beside each other: a launcher may bind each rank to cores of
- * its own, or let all run on the same ones, and a batch system may leave both only some of them.
+/* Compares the affinity masks of a machine's ranks. A launcher may bind each rank to cores of its
+ * own or let all ranks share them, and a batch system may allow only some cores.
  *
- * A thread inherits the mask of the one that starts it: so nothing but cores_enter has to know
- * masks. */
+ * A thread inherits the mask of the thread that starts it, so only cores_enter sets masks. */
 #define _GNU_SOURCE
 #include "job/cores.h"
 
@@ -38,7 +37,7 @@ static bool overlap(const cpu_set_t *a, const cpu_set_t *b)
     return CPU_COUNT(&both) > 0;
 }
 
-/* "0-3,8" */
+/* Prints a list such as "0-3,8". */
 static void print_list(const cpu_set_t *set, char *text, size_t size)
 {
     text[0] = '\0';
@@ -91,14 +90,14 @@ static cpu_set_t find_mask(void)
     return mask;
 }
 
-/* Where OpenMP binds its threads, this one among them since the program was started, their places
- * say where the rank may run: returns whether it does. */
+/* Returns true if OpenMP binds its threads, including this one since the program's start. *set then
+ * gets OpenMP's places, the cores that the rank may run on. */
 static bool find_places(cpu_set_t *set)
 {
     bool any = false;
 
 #ifdef _OPENMP
-    long cores = sysconf(_SC_NPROCESSORS_CONF); /* a list of places may name others, too */
+    long cores = sysconf(_SC_NPROCESSORS_CONF); /* OMP_PLACES may name cores that do not exist */
 
     if (omp_get_proc_bind() == omp_proc_bind_false)
         return false;
@@ -164,7 +163,7 @@ int cores_place(struct cores *cores, int threads)
 
 void cores_enter(const struct cores *cores, enum cores_use use)
 {
-    if (cores->placed || cores->bound) /* cores may have been taken from us meanwhile */
+    if (cores->placed || cores->bound) /* fails if the process has lost cores meanwhile */
         (void)sched_setaffinity(0, sizeof cores->set[use], &cores->set[use]);
 }
 
@@ -173,7 +172,7 @@ void cores_enter_team(const struct cores *cores, int threads)
     cores_enter(cores, CORES_COMPUTE);
 #ifdef _OPENMP
     if (!cores->placed)
-        return; /* whoever OpenMP binds is where it shall be */
+        return; /* nothing to bind, or OpenMP has bound all threads */
     if (threads < 1)
         threads = omp_get_max_threads();
 #pragma omp parallel num_threads(threads)
@@ -183,9 +182,9 @@ void cores_enter_team(const struct cores *cores, int threads)
 #endif
 }
 
-/* ---- saying it ---- */
+/* ---- descriptions ---- */
 
-/* Bound by OpenMP, the compute thread runs on one of the cores that the rank computes on. */
+/* With OpenMP's binding, set[CORES_COMPUTE] is only the core of the compute thread. */
 void cores_list(const struct cores *cores, enum cores_use use, char text[CORES_TEXT_BYTES])
 {
     print_list(&cores->set[cores->bound ? CORES_ALL : use], text, CORES_TEXT_BYTES);

@@ -1,4 +1,4 @@
-/* The table of course.h as functions. */
+/* Implements the table in course.h. */
 #include "job/course.h"
 
 #include <assert.h>
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_BYTES = 64 }; /* of a score, in a snapshot */
+enum { NAME_BYTES = 64 }; /* room for a score's name in a snapshot */
 
 void course_open(struct course *course)
 {
@@ -39,10 +39,10 @@ bool course_saves_last(const struct course *course, int64_t end, bool stopped)
     return course->saves && (stopped || course->saves_last) && course->saved != end;
 }
 
-/* A NaN is never better. */
+/* Returns true if `score` is better than `than`; a NaN is never better. */
 static bool is_better(int sign, double score, double than)
 {
-    assert(sign == 1 || sign == -1); /* a sign that nobody set would make all scores alike */
+    assert(sign == 1 || sign == -1); /* with sign 0 all scores would be alike */
     return sign * score > sign * than;
 }
 
@@ -103,7 +103,7 @@ bool course_recall(struct course *course, const char *name, const char *text)
         sscanf(text, "%la %" SCNd64 " %d %" SCNd64 " %" SCNd64 " %la %63[^\n]", &early.score,
                &early.iteration, &early.tests, &counted, &best.iteration, &best.score, by);
 
-    if (found != 3 && found < 6) /* programs before this one wrote three */
+    if (found != 3 && found < 6) /* older versions wrote three numbers */
         return false;
     course->early = early;
     course->counted = counted;
@@ -126,11 +126,11 @@ struct course_best course_find_best(const struct course *course, struct course_b
             continue;
         if (!file_exists(context, one.iteration))
             *gone = one;
-        else if (one.iteration > best.iteration) /* each was better than all before */
+        else if (one.iteration > best.iteration) /* a later best test was better than all before */
             best = one;
     }
     if (best.iteration >= 0)
         gone->iteration = -1;
-    assert(best.iteration <= course->first); /* later ones are another course's */
+    assert(best.iteration <= course->first); /* tests after course->first are skipped above */
     return best;
 }

@@ -1,21 +1,21 @@
-/* What may end a run early, as its user asks for it: src/app/watch acts on it. */
+/* Settings that may end a run early, as its user gives them; src/app/watch acts on them. */
 #ifndef POSEIDON_JOB_ENDS_H
 #define POSEIDON_JOB_ENDS_H
 
 enum signal_effect {
     SIGNAL_NOTHING,  /* "none": the signal is ignored */
-    SIGNAL_SNAPSHOT, /* "snapshot": one after the running iteration, then on */
-    SIGNAL_STOP, /* "stop": the same, and the end. What SIGINT asks leaves the snapshot out where
-                    the solver wants none after training; what a scheduler asks does not */
+    SIGNAL_SNAPSHOT, /* "snapshot": a snapshot after the running iteration */
+    SIGNAL_STOP, /* "stop": a snapshot after the running iteration, and the end. SIGINT writes none
+                    if the solver wants none after training; signals of schedulers always do */
 };
 
 enum signal_kind { SIGNAL_INT, SIGNAL_HUP, SIGNAL_TERM, SIGNAL_USR1, SIGNAL_XCPU, SIGNALS };
 
-/* By when a run must be over. */
+/* Time by which a run must be over. */
 struct deadline {
-    double end;         /* by clock_seconds; INFINITY: there is none */
-    double margin;      /* seconds before it by which all must be over but the process's end */
-    const char *whence; /* "--time-limit", "SLURM_JOB_END_TIME", ...: for messages */
+    double end;         /* clock_seconds of the end; INFINITY: no deadline */
+    double margin;      /* seconds before `end` by which all is done but the process's end */
+    const char *whence; /* source, for messages: "--time-limit", "SLURM_JOB_END_TIME", ... */
 };
 
 #endif

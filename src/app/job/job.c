@@ -1,5 +1,5 @@
-/* From the options and the solver file to what a rank is to do. The checks and the sentences about
- * the solver are Caffe's where it has them; what was found is added. */
+/* Turns the options and the solver file into a job. Checks of the solver use Caffe's messages where
+ * Caffe has one, and add the value that was found. */
 #include "job/job.h"
 
 #include "snapshot/checkpoint.h"
@@ -54,8 +54,7 @@ int job_compare_all(const struct job *job, int status)
     return status;
 }
 
-/* What is to be said of the files: the solver, and each net's file once, however many nets it
- * gives. */
+/* Collects the notices of the solver file and of each net file, each file once. */
 static int note_files(const struct job *job, char **notices)
 {
     struct strbuf text = {0};
@@ -73,8 +72,8 @@ static int note_files(const struct job *job, char **notices)
     return *notices ? 0 : -1;
 }
 
-/* type is a string today; old files have the number solver_type in its place, which kinds have,
- * too. */
+/* Finds the kind of rule: from the string `type`, or from solver_type of old files, a number with
+ * the same values as enum rule_kind. */
 static int rule_kind_of(const Caffe__SolverParameter *solver, enum rule_kind *kind)
 {
     unsigned number = (unsigned)solver->solver_type;
@@ -89,7 +88,7 @@ static int rule_kind_of(const Caffe__SolverParameter *solver, enum rule_kind *ki
     return rule_kind_from_name(solver->type, kind);
 }
 
-/* Puts in front of the message where the field stands: the last --set of it, else the file. */
+/* Prefixes the message with the place of the field: its last --set, else the solver file. */
 static int context_of(const struct trainer_options *o, const char *field)
 {
     size_t length = strlen(field);
@@ -145,7 +144,7 @@ static int rule_from_solver(const Caffe__SolverParameter *solver, struct rule *r
     return check_rule(rule);
 }
 
-/* --snapshot-prefix takes the place of the solver's, which its message owns. */
+/* Replaces the snapshot_prefix in the solver's message, which owns it, by --snapshot-prefix. */
 static int name_snapshots(struct job *job)
 {
     Caffe__SolverParameter *solver = (Caffe__SolverParameter *)text_root(job->doc);
@@ -158,7 +157,7 @@ static int name_snapshots(struct job *job)
                         spec_complete_prefix(solver, job->options->solver));
 }
 
-/* Rates that follow norms: what they cannot go with. */
+/* Fails for settings that local_lr_auto (LARS: rates follow norms) cannot go with. */
 static int check_lars(const struct job *job)
 {
     const Caffe__SolverParameter *s = job->solver;
@@ -183,7 +182,7 @@ static int check_lars(const struct job *job)
     return 0;
 }
 
-/* Workers without the same weights have no average of them. */
+/* Fails for a wrong average_decay, or if workers may have different weights. */
 static int check_average(const struct job *job)
 {
     const struct exchange_options *o = &job->options->exchange;
@@ -211,7 +210,7 @@ static int check_policy(const struct job *job)
                      job_apart(job) ? job_apart(job) : "--servers, which have no loss");
 }
 
-/* --stop-after counts tests. */
+/* Fails if --stop-after has no tests to count. */
 static int check_early_stop(const struct job *job)
 {
     const Caffe__SolverParameter *s = job->solver;
@@ -241,7 +240,7 @@ int job_read(struct job *job, char **notices)
         return error_set("%s: iter_size must be at least 1, found %d", o->solver, job->iter_size);
     if (job->max_iter < 0)
         return error_set("%s: max_iter must be at least 0, found %d", o->solver, job->max_iter);
-    /* repeatable unless asked otherwise */
+    /* a fixed seed makes runs repeatable unless the solver asks otherwise */
     job->seed = job->solver->random_seed >= 0 ? (uint64_t)job->solver->random_seed : 1;
     if (rule_from_solver(job->solver, &job->rule))
         return context_of(o, "type");
@@ -267,7 +266,7 @@ int job_read(struct job *job, char **notices)
     return note_files(job, notices);
 }
 
-/* Of a worker's turn. */
+/* Returns the samples of a worker's turn. */
 static int64_t samples_of(const struct job *job, int worker)
 {
     return job->samples ? job->samples[worker] : (int64_t)job->batch * job_shares(job);
@@ -311,12 +310,12 @@ int job_find_threads_all(struct job *job)
     if (cores_find(job->world, &job->topology, &job->cores))
         return -1;
     if (!wanted && environment && (wanted = atoi(environment)) < 1)
-        return 0; /* the engine's library says what it makes of that */
+        return 0; /* the engine's library reports a wrong OMP_NUM_THREADS */
     job->threads = wanted ? wanted : job->cores.threads;
     if (sends && job->worker)
         job->threads = cores_place(&job->cores, wanted);
     else if (sends && job->threads > 1)
-        cores_place(&job->cores, job->threads - 1); /* a server's wire is one of them */
+        cores_place(&job->cores, job->threads - 1); /* one for the server's wire */
     cores_enter(&job->cores, CORES_ALL);
     return 0;
 }
@@ -350,7 +349,7 @@ int job_cut_grains(struct job *job)
     int batch = job->global_batch, given = job->options->grain;
     int grains = given > 0 ? batch / given : REPRODUCIBLE_GRAINS;
     int grain = given > 0 ? given : batch / REPRODUCIBLE_GRAINS, each = grains / job->nworkers;
-    bool unlike = job->options->balance != NULL; /* balance_deal cuts iter_size then */
+    bool unlike = job->options->balance != NULL; /* balance_deal sets iter_size later */
 
     if (!job->options->reproducible)
         return 0;
@@ -420,6 +419,6 @@ void job_say_of_data(void *context, const char *text)
 
     if (job->rank == 0)
         LOG_WARNING(job->log, "%s", text);
-    else /* its log is off but for errors */
+    else /* ranks other than 0 log errors only */
         LOG_ERROR(job->log, "rank %d on %s: %s", job->rank, job->topology.host[job->rank], text);
 }

@@ -1,5 +1,5 @@
-/* A solver's nets. A net that is legal for TRAIN may be illegal for TEST, so each is made from the
- * file on its own, with its own state. */
+/* Reads a solver's nets. A net that is legal for TRAIN may be illegal for TEST, so each net is made
+ * from the file separately, with its own state. */
 #include "job/nets.h"
 
 #include "layers/layer.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct origin { /* where a net's definition stands */
+struct origin { /* source of a net's definition */
     const Caffe__NetParameter *param;
     struct text_doc *doc;
 };
@@ -31,7 +31,7 @@ static int from_file(struct solver_nets *nets, const struct text_doc *solver_doc
     return 0;
 }
 
-/* A net that stands in the file of that name, or in the solver itself. field: what names it. */
+/* Finds a net in the solver (`param`), or else in file `path`. field: its field, for messages. */
 static int find_net(struct solver_nets *nets, const struct text_doc *doc, const char *path,
                     const Caffe__NetParameter *param, const char *field, struct origin *out)
 {

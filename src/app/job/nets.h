@@ -11,11 +11,11 @@ struct solver_nets {
     struct net_def **tests;
     int *test_iter; /* batches per test, one per test net */
     int ndocs;
-    struct text_doc **docs; /* what the definitions point into */
+    struct text_doc **docs; /* documents that the definitions point into */
 };
 
-/* Reads and filters them; tests: those to test, too. Messages name solver file and field. Not
- * collective. */
+/* Reads and filters the net to train and, if `tests`, the nets to test. Messages name solver file
+ * and field. Not collective. */
 int solver_nets_load(const struct text_doc *solver_doc, const Caffe__SolverParameter *solver,
                      bool tests, struct solver_nets *out);
 

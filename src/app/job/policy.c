@@ -1,4 +1,4 @@
-/* Learning rates. Computed in double precision, so that every rank and machine rounds once. */
+/* Computes learning rates, in double precision, so that every rank and machine rounds once. */
 #include "job/policy.h"
 
 #include "util/choice.h"
@@ -124,7 +124,7 @@ int policy_from_solver(const Caffe__SolverParameter *solver, struct policy *poli
     return check(policy);
 }
 
-/* From base_lr to min_lr: the part of the way that is left. */
+/* Returns the rate between min_lr (left 0) and base_lr (left 1). */
 static float fall(const Caffe__SolverParameter *s, double left)
 {
     return (float)((double)s->min_lr + ((double)s->base_lr - (double)s->min_lr) * left);
@@ -142,7 +142,7 @@ static float stage_rate(const Caffe__SolverParameter *s, int64_t t)
 int32_t policy_step(const struct policy *p, int64_t first, int32_t step, int64_t t)
 {
     const Caffe__SolverParameter *s = p->solver;
-    int64_t next = first > p->warmup ? first : p->warmup; /* may pass a step */
+    int64_t next = first > p->warmup ? first : p->warmup; /* next iteration that may pass a step */
 
     assert(first >= 0 && step >= 0 && t >= 0);
     if (t < p->warmup)

@@ -23,45 +23,45 @@ enum policy_type {
 
 #define POLICY_NAMES "fixed, step, exp, inv, multistep, poly, sigmoid, cosine, multifixed, plateau"
 
-/* Fixed for a run. */
+/* Learning-rate policy; constant during a run. */
 struct policy {
     enum policy_type type;
-    const Caffe__SolverParameter *solver; /* all that the type needs besides; borrowed */
+    const Caffe__SolverParameter *solver; /* the type's other parameters; borrowed */
     int32_t max_iter;                     /* poly, cosine */
-    /* Of every policy: before iteration `warmup` the rate goes straight from warmup_lr to base_lr,
-     * and the policy's memory rests. */
+    /* Warm-up, of every policy: before iteration `warmup` the rate goes straight from warmup_lr to
+     * base_lr, and the policy's memory does not change. */
     int32_t warmup;
     float warmup_lr;
 };
 
-/* What plateau remembers between iterations besides current_step. */
+/* Plateau's memory between iterations, besides current_step. */
 struct policy_memory {
-    double least;  /* smoothed loss so far; INFINITY at the start */
-    int64_t event; /* the iteration of that loss, or of the last drop if that came later */
+    double least;  /* least smoothed loss so far; INFINITY at the start */
+    int64_t event; /* iteration of `least`, or of the last drop if later */
 };
 
-/* What the solver asks for. Checks what the type needs: stepsize, max_iter, the order of stepvalue.
- */
+/* Reads the solver's policy. Checks what the type needs: stepsize, max_iter, the order of
+ * stepvalue. */
 int policy_from_solver(const Caffe__SolverParameter *solver, struct policy *policy);
 
-/* What of it is hardly meant, in words; NULL: nothing. */
+/* Returns a sentence about a setting that is hardly intended; NULL: none. */
 const char *policy_doubt(const struct policy *policy);
 
-/* Whether the rates are others where training ends later: poly, cosine. */
+/* Returns true if the rates depend on the end of training: poly, cosine. */
 bool policy_follows_end(const struct policy *policy);
 
-/* The policy's memory in iteration t (from 0), saved with a snapshot behind it, of a run that began
- * at iteration `first` with that of a snapshot, or 0: multistep counts the steps passed, at most
- * one more per iteration; step gives floor(t / stepsize); others leave it as it was. */
+/* Returns current_step of iteration t (from 0), which a snapshot after t saves. first: iteration at
+ * which this run began; step: current_step of the snapshot that it began with, or 0. multistep
+ * counts the steps passed, at most one more per iteration; step gives floor(t / stepsize); all
+ * other policies return `step`. */
 int32_t policy_step(const struct policy *policy, int64_t first, int32_t step, int64_t t);
 
-/* The rate of iteration t, with policy_step of it, or what policy_follow has counted before. Pure.
- */
+/* Returns the rate of iteration t. step: policy_step of t, or the count of policy_follow. Pure. */
 float policy_rate(const struct policy *policy, int64_t t, int32_t step);
 
-/* plateau, once per iteration in order, before policy_rate of iteration t + 1: `loss` is the
- * smoothed loss that iteration t ended with, or NAN where none is known then. A window of
- * iterations without a new minimum adds one to *current_step. Returns whether it did. */
+/* Takes the loss of iteration t, for plateau: once per iteration in order, before the next
+ * policy_rate. loss: smoothed loss at the end of iteration t; NAN: unknown. A window of iterations
+ * without a new minimum adds one to *current_step. Returns true if it did. */
 bool policy_follow(const struct policy *policy, int64_t t, double loss,
                    struct policy_memory *memory, int32_t *current_step);
 

@@ -1,5 +1,5 @@
-/* A snapshot has what is remembered here, so that a run that stopped goes on as one that did not.
- */
+/* Remembers rates and losses. Snapshots hold this memory, so that a resumed run goes on as if it
+ * had never stopped. */
 #include "job/rates.h"
 
 #include "job/course.h"
@@ -37,7 +37,7 @@ static bool is_plateau(const struct rates *rates)
     return rates->policy->type == POLICY_PLATEAU;
 }
 
-/* The policy's memory in that iteration. */
+/* Returns the policy's current_step in `iteration`. */
 static int32_t step_in(const struct rates *rates, int64_t iteration)
 {
     return is_plateau(rates) ? rates->steps[iteration & 1]
@@ -46,14 +46,14 @@ static int32_t step_in(const struct rates *rates, int64_t iteration)
 
 float rates_of(const struct rates *rates, int64_t iteration)
 {
-    assert(iteration >= rates->first); /* what was before, the snapshot does not say */
+    assert(iteration >= rates->first); /* the snapshot knows no earlier iterations */
     return policy_rate(rates->policy, iteration, step_in(rates, iteration));
 }
 
 int32_t rates_step(const struct rates *rates, int64_t iteration)
 {
     assert(iteration >= rates->first);
-    if (is_plateau(rates)) /* the step that the iteration to come has */
+    if (is_plateau(rates)) /* plateau knows the coming iteration's step */
         return step_in(rates, iteration);
     return iteration > rates->first ? step_in(rates, iteration - 1) : rates->step;
 }
@@ -80,8 +80,8 @@ double rates_smoothed(const struct rates *rates)
     return n > 0 ? sum / n : 0;
 }
 
-/* The mean over all workers of the losses since the last call with one; NAN: the window is not
- * full. */
+/* Adds a loss. When the window is full, *mean gets the mean of its losses over all workers,
+ * otherwise NAN. */
 static int smooth(struct rates *rates, struct sync *sync, int nworkers, int64_t iteration,
                   double loss, double *mean)
 {
@@ -115,7 +115,7 @@ int rates_follow(struct rates *rates, struct sync *sync, int nworkers, int64_t i
     return 0;
 }
 
-/* ---- what a snapshot keeps ---- */
+/* ---- memory in snapshots ---- */
 
 int rates_remember(const struct rates *rates, const struct course *course, const char *name,
                    struct sync *sync, int nworkers, struct train_state *state)
@@ -130,7 +130,7 @@ int rates_remember(const struct rates *rates, const struct course *course, const
         return -1;
     length = snprintf(state->memory, sizeof state->memory, "%a %" PRId64 " %a %" PRId64 " ",
                       rates->memory.least, rates->memory.event, sum / nworkers, rates->count);
-    assert((size_t)length < sizeof state->memory); /* four numbers, whatever they are */
+    assert((size_t)length < sizeof state->memory); /* any four numbers fit */
     course_remember(course, name, state->memory + length, sizeof state->memory - (size_t)length);
     return 0;
 }

@@ -1,7 +1,7 @@
-/* Whose snapshots a training writes and reads. The one rule: a run goes on from its own snapshots
- * alone, whatever else lies under the prefix, so that no job ends with the model of another. Its
- * name stands in every snapshot and in PREFIX.run, with what it trains; --snapshot=FILE asks
- * for neither. */
+/* Finds the run whose snapshots a training writes and reads. The one rule: a run goes on from its
+ * own snapshots alone, whatever else lies under the prefix, so that no job ends with the model of
+ * another. Every snapshot and PREFIX.run hold the run's name and what it trains; --snapshot=FILE
+ * asks for neither. */
 #include "keep/run_internal.h"
 
 #include "keep/scores.h"
@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FRUITLESS_STARTS = 3 }; /* in a row; the next one fails */
+enum { FRUITLESS_STARTS = 3 }; /* starts in a row without a new snapshot; the next start fails */
 
 /* ---- which run ---- */
 
@@ -28,7 +28,7 @@ char *run_best_model(const struct training_run *run)
     return snapshot_model_path(run_prefix(run), SNAPSHOT_BEST, run_writes_binary(run));
 }
 
-/* The run's name where a run is resumed whose file is gone: the newest state's. */
+/* Takes the run's name from the newest state, if PREFIX.run of a resumed run is gone. */
 static int name_of_newest(struct training_run *run)
 {
     const struct checkpoint_entry *newest = &run->list.entries[0];
@@ -46,7 +46,8 @@ static bool is_own(const struct training_run *run, const struct checkpoint_entry
     return entry->owner.run && !strcmp(entry->owner.run, run->file.run);
 }
 
-/* --run without --resume starts anew: what has that name already would be taken for its own. */
+/* Fails if --run without --resume names a run that has snapshots: the new run would take these for
+ * its own. */
 static int check_fresh(const struct training_run *run)
 {
     for (int i = 0; i < run->list.count; i++)
@@ -82,14 +83,14 @@ static const struct checkpoint_entry *newest_candidate(const struct training_run
     return NULL;
 }
 
-/* PREFIX.run tells of the run that goes on. */
+/* Returns true if PREFIX.run is of the run that goes on. */
 static bool is_known(const struct training_run *run)
 {
     return run->found.run[0] && !strcmp(run->found.run, run->file.run);
 }
 
-/* Behind the last iteration only the last test is left, of a run that was stopped or killed in it.
- */
+/* Returns true if nothing is left to do; a run that was stopped or killed in its last test, after
+ * the last iteration, still has that test. */
 static bool has_reached_end(const struct training_run *run, int64_t iteration)
 {
     bool unfinished = run->job->options->resume && is_known(run) && run->found.end != RUN_DONE &&
@@ -110,8 +111,8 @@ bool run_is_finished(const struct training_run *run, const struct train_state *a
     return true;
 }
 
-/* A run that has come to its end would "go on" by saying so at once: to a new job, with the model
- * of the old one. Who names the run means that very one. */
+/* Fails if the run to resume is finished: a new job would end at once, with the old job's model. A
+ * --run=NAME given by the user means that very run. */
 static int check_unfinished(const struct training_run *run)
 {
     const struct checkpoint_entry *newest = newest_candidate(run);
@@ -173,7 +174,7 @@ static int open_run(struct training_run *run)
     return 0;
 }
 
-/* The lock comes first: what lies there must not change while it is looked at. */
+/* Locks the prefix first, so that its files do not change while they are read. */
 static int take_prefix(struct training_run *run)
 {
     if (!keeps_snapshots(run))
@@ -197,7 +198,7 @@ int run_open_all(struct training_run *run)
     return agree_share_text(world, &run->saved_plan);
 }
 
-/* ---- whether it is this one ---- */
+/* ---- comparison with the run found ---- */
 
 int run_check_same(struct training_run *run)
 {
@@ -228,9 +229,9 @@ int run_check_same(struct training_run *run)
     return 0;
 }
 
-/* ---- going on ---- */
+/* ---- resuming ---- */
 
-/* Of these the newest, and how many there are. */
+/* Returns the newest snapshot for which `is` is true. *count: number of such snapshots. */
 static const struct checkpoint_entry *
 newest_where(const struct training_run *run,
              bool (*is)(const struct training_run *, const struct checkpoint_entry *), int *count)
@@ -251,7 +252,7 @@ static bool is_ignored(const struct training_run *run, const struct checkpoint_e
     return !is_own(run, entry);
 }
 
-/* Another run's, of an iteration at which this run will write its own. */
+/* Returns true for another run's snapshot that this run will overwrite. */
 static bool is_in_the_way(const struct training_run *run, const struct checkpoint_entry *entry)
 {
     const Caffe__SolverParameter *s = run->job->solver;
@@ -288,14 +289,13 @@ static void tell_others(const struct training_run *run)
                  newest->owner.run ? newest->owner.run : "unknown", run->file.run);
 }
 
-/* The type of solver that made the history: Caffe takes any that has as many arrays. One whose
- * arrays mean something else, such as momentum for a sum of squares, would be NaN or no training at
- * all. */
+/* Checks the solver type of the history. Caffe takes any type with as many arrays, but arrays of
+ * another meaning, such as momentum for a sum of squares, would give NaN or no training at all. */
 static int check_rule(const struct training_run *run, const char *path, const char *type)
 {
     enum rule_kind now = run->job->rule.kind, then;
 
-    if (!type || rule_kind_from_name(type, &then) || then == now) { /* Caffe's do not say */
+    if (!type || rule_kind_from_name(type, &then) || then == now) { /* Caffe writes no type */
         error_clear();
         return 0;
     }
@@ -410,7 +410,7 @@ int run_find_best_all(struct training_run *run, bool resumed, struct scores *sco
 
 int run_write_file(struct training_run *run)
 {
-    assert(!run->keeps || (run->path && run->lock)); /* no one writes where others may */
+    assert(!run->keeps || (run->path && run->lock)); /* only the owner of the prefix writes */
     return run->keeps ? run_file_write(run->path, &run->file) : 0;
 }
 
@@ -433,7 +433,7 @@ static int count_start(struct training_run *run, int64_t first)
 
 int run_begin(struct training_run *run, int64_t first, char *plan)
 {
-    assert(!run->plan && first >= 0); /* once */
+    assert(!run->plan && first >= 0); /* called once */
     run->plan = plan;
     if (job_rehearses(run->job) || !run_prefix(run))
         return 0;

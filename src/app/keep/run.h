@@ -19,10 +19,10 @@ struct sync;
 struct training_run {
     const struct job *job; /* borrowed, as are both nets */
     bool (*told_to_stop)(const enum signal_effect effects[SIGNALS]); /* signals_stop_pending */
-    struct net *net;                /* to train; NULL: before it is made */
-    struct net *average;            /* its parameters average the weights; NULL: no average */
+    struct net *net;                /* net to train; NULL: before it is made */
+    struct net *average;            /* net whose parameters average the weights; NULL: no average */
     bool keeps;                     /* the run writes snapshots: it has a lock and PREFIX.run */
-    char *path;                     /* of PREFIX.run. Owned */
+    char *path;                     /* path of PREFIX.run. Owned */
     struct run_file file;           /* PREFIX.run as this run writes it. Owned */
     struct run_file found;          /* PREFIX.run as found at start; .run "": no file. Owned */
     struct prefix_lock *lock;       /* Owned */
@@ -30,12 +30,13 @@ struct training_run {
     struct checkpoint_list list;    /* solver states under the prefix, for --resume. Owned */
     struct strbuf about;            /* text of what is trained, hashed in `digest`. Owned */
     char digest[SHA256_HEX];
-    int64_t global_batch;     /* of the resumed run; 0: unknown. On all ranks */
-    char *saved_plan;         /* plan of the resumed run; NULL: unknown. On all ranks. Owned */
-    char *plan;               /* plan of this run, for its snapshots. Owned */
-    char *model;              /* path of the resumed model; NULL: none. Owned */
-    double residuals_bytes;   /* per snapshot; 0: the schemes have none. On all ranks */
-    double residuals_seconds; /* of the last writing of residuals */
+    int64_t global_batch;   /* samples per iteration of the resumed run; 0: unknown. On all ranks */
+    char *saved_plan;       /* plan of the resumed run; NULL: unknown. On all ranks. Owned */
+    char *plan;             /* plan of this run, for its snapshots. Owned */
+    char *model;            /* path of the resumed model; NULL: none. Owned */
+    double residuals_bytes; /* bytes of residuals per snapshot; 0: the schemes have none. On all
+                               ranks */
+    double residuals_seconds; /* seconds of the last writing of residuals */
     double ends; /* rank 0's deadline, by this rank's clock_seconds; INFINITY: none. On all ranks */
 };
 
@@ -51,12 +52,12 @@ int run_check_same(struct training_run *run);
  * false if the run has no state. Rank 0. */
 int run_resume(struct training_run *run, float *history, struct train_state *at, bool *resumed);
 
-/* Whether the resumed state is this run's own snapshot of `iteration`, in the form in which the run
- * writes, so that it need not be written again. */
+/* Returns true if the resumed state is this run's own snapshot of `iteration`, in the form in which
+ * the run writes, so that it need not be written again. */
 bool run_has_written(const struct training_run *run, int64_t iteration);
 
-/* Whether training from `at` has nothing left to do, not even an interrupted last test; logs it.
- * Rank 0. */
+/* Returns true if training from `at` has nothing left to do, not even an interrupted last test, and
+ * logs it. Rank 0. */
 bool run_is_finished(const struct training_run *run, const struct train_state *at);
 
 /* Reads the solver state of --snapshot=FILE into the net, `history` and *at. Rank 0. */
@@ -103,18 +104,17 @@ int run_check_values(struct training_run *run, const struct rates *rates, int64_
  * 0. */
 int run_mark_best(struct training_run *run, const struct course *course);
 
-/* Path of the best model, for the caller to free; NULL: no memory. */
+/* Returns the path of the best model, for the caller to free; NULL: no memory. */
 char *run_best_model(const struct training_run *run);
 
 /* Waits until the last snapshot is on disk; fails if it cannot be written. patient: retries until
  * the run's deadline. Rank 0. */
 int run_finish_saving(struct training_run *run, bool patient);
 
-/* Seconds from copy to disk of a snapshot; before the first one an estimate. Rank 0. */
+/* Returns the seconds from copy to disk of a snapshot; an estimate before the first one. Rank 0. */
 double run_saving_seconds(const struct training_run *run);
 
-/* After a failure of training, whose message stays: writes the snapshots that were copied, and
- * unlocks the prefix. */
+/* Writes the copied snapshots and unlocks the prefix, after a failure whose message stays. */
 void run_abandon(struct training_run *run);
 
 /* Unlocks the prefix and frees everything. */

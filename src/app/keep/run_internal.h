@@ -15,8 +15,8 @@ static inline bool run_writes_binary(const struct training_run *run)
            CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__BINARYPROTO;
 }
 
-/* PREFIX.run, where snapshots are written. On one thread at a time: the writer's between the first
- * snapshot and the last. */
+/* Writes PREFIX.run, if the run writes snapshots. On one thread at a time: the writer's between the
+ * first snapshot and the last. */
 int run_write_file(struct training_run *run);
 
 #endif

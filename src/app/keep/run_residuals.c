@@ -1,4 +1,4 @@
-/* Residuals of a run: from all ranks into its snapshots, and back. */
+/* Moves residuals from all ranks into a run's snapshots, and back. */
 #include "keep/run.h"
 
 #include "sync/sync.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* In snapshots; how many there are comes first (snapshot_state). */
+/* Writes the layout of residuals for a snapshot; their number comes first (snapshot_state). */
 static void describe(const struct sync_residuals *of, char *text, size_t bytes)
 {
     snprintf(text, bytes, "%d: leaders %d sums %d bases %d gradients %" PRId64,
@@ -30,7 +30,7 @@ static struct sync_residuals recall(const char *text)
     return of;
 }
 
-/* What became of those of the state that was read. */
+/* Logs what became of the residuals of the state that was read. */
 static void tell(struct log *log, const struct sync_residuals *from,
                  const struct sync_residuals *to, size_t left)
 {

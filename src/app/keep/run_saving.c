@@ -1,4 +1,4 @@
-/* What a training writes under its prefix: by the writer, which has a thread of its own. */
+/* Saves a training's snapshots by the writer, which has a thread of its own. */
 #include "keep/run_internal.h"
 
 #include "job/rates.h"
@@ -13,17 +13,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the snapshot at the end: where training failed, at least, and where no time limit is known. */
+/* Seconds of retrying the last snapshot: after a failure and at least; without a time limit. */
 enum { LAST_TRIES_SECONDS = 15, LONG_TRIES_SECONDS = 600 };
 
-#define USUAL_SAVING_Bps 50e6 /* until one was timed: a busy file server */
+#define USUAL_SAVING_Bps 50e6 /* rate before the first snapshot: a busy file server's */
 
-/* On the writer's thread, which alone touches run.file between the first snapshot and the last. */
+/* Notes a snapshot in PREFIX.run. On the writer's thread, which alone touches run->file between the
+ * first snapshot and the last. */
 static int note_snapshot(void *context, int64_t iteration)
 {
     struct training_run *run = context;
 
-    if (iteration > run->file.iteration) /* the best may come late */
+    if (iteration > run->file.iteration) /* the best snapshot may be written late */
         run->file.iteration = iteration;
     (void)snapshot_writer_best(run->writer, &run->file.best, &run->file.best_score);
     return run_write_file(run);
@@ -43,7 +44,7 @@ static bool is_told_to_stop(void *context)
     return run->told_to_stop(run->job->options->signals);
 }
 
-/* The best of a run that goes on, where nothing but its score had it saved. */
+/* Returns true for a resumed run's best snapshot if only its score had it saved. */
 static bool was_not_due(const struct training_run *run, int64_t iteration)
 {
     return iteration == run->file.best && iteration != run->file.begun &&
@@ -83,12 +84,12 @@ static int open_writer(struct training_run *run)
     return 0;
 }
 
-/* Puts around the message, which says where they are, since when and what to do. */
+/* Adds iteration and advice to the message about values that are not finite. */
 static int report_nonfinite(struct training_run *run, const struct rates *rates, int64_t iteration)
 {
     char *where = strdup(error_text()), *newest = NULL;
 
-    (void)run_finish_saving(run, false); /* the one before may be on its way */
+    (void)run_finish_saving(run, false); /* an earlier snapshot may be on its way */
     if (run->writer)
         newest = snapshot_writer_newest(run->writer);
     error_set("after iteration %" PRId64
@@ -133,7 +134,7 @@ int run_expect_saving(struct training_run *run)
 {
     const struct trainer_options *o = run->job->options;
     bool saves = run->job->solver->snapshot > 0 || o->snapshot_every > 0;
-    bool keeps = run->keeps && (o->keep > 0 || o->keep_best); /* what a kill has left undone */
+    bool keeps = run->keeps && (o->keep > 0 || o->keep_best); /* to prune what a kill has left */
 
     return run->job->rank == 0 && !job_rehearses(run->job) && (saves || keeps) && !run->writer
                ? open_writer(run)

@@ -1,7 +1,7 @@
-/* The best test by an output of the first test net, whose snapshot --keep-best[=OUTPUT] keeps; of
- * losses the least, of anything else, such as an accuracy, the most. --stop-after=N: training ends
- * when N tests in a row found nothing better; rank 0 tells the dedicated servers with the next
- * question about signals. */
+/* Finds the best test by an output of the first test net: the least loss, or the most of another
+ * output, such as an accuracy. --keep-best[=OUTPUT] keeps that test's snapshot. --stop-after=N ends
+ * training when N tests in a row found nothing better; rank 0 tells the dedicated servers with the
+ * next question about signals. */
 #include "keep/scores.h"
 
 #include "report/outputs.h"
@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The place among a test's outputs of the first that an Accuracy layer makes; -1: there is none. */
+/* Returns the index of an Accuracy layer's first output among a test's outputs; -1: none. */
 static int accuracy_of(const struct net *net, const char **name)
 {
     size_t at = 0;
@@ -31,9 +31,8 @@ static int accuracy_of(const struct net *net, const char **name)
     return -1;
 }
 
-/* The output by which tests are compared: the one that --keep-best names; where it names none (""),
- * an accuracy; where nobody asks (NULL), that, else the first loss, and none is no error. *names:
- * those that could be named, in a list. */
+/* Finds the output by which tests are compared. given: --keep-best's name; "": an accuracy; NULL:
+ * not asked for, so an accuracy, else the first loss, else none. *names: list of possible names. */
 static void find_output(struct scores *scores, const char *given, const struct net *test,
                         struct strbuf *names)
 {
@@ -57,7 +56,7 @@ static void find_output(struct scores *scores, const char *given, const struct n
     }
 }
 
-/* --stop-after: whatever the best is by. */
+/* Finds the output for --stop-after, independent of the best test's. */
 static void find_early(struct scores *scores, const struct net *test)
 {
     scores->early_name = "loss";
@@ -67,8 +66,8 @@ static void find_early(struct scores *scores, const struct net *test)
         scores->early_output = (int)outputs_count(test);
 }
 
-/* A rehearsal has neither tests nor snapshots; a run whose end the command line sets, not the
- * solver, ends with a test. */
+/* Sets the course's settings. A rehearsal has neither tests nor snapshots; a run whose end the
+ * command line sets, not the solver, ends with a test. */
 static void plan_course(struct course *course, const struct job *job, int64_t first)
 {
     const struct trainer_options *o = job->options;

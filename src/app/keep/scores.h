@@ -1,5 +1,5 @@
-/* What tests have shown: the last scores, the best ones, and whether more training
- * would be in vain (--stop-after). Nothing here is collective: all workers see the same scores. */
+/* Results of tests: the last scores, the best ones, and whether more training would be in vain
+ * (--stop-after). Not collective: all workers see the same scores. */
 #ifndef POSEIDON_KEEP_SCORES_H
 #define POSEIDON_KEEP_SCORES_H
 
@@ -8,27 +8,26 @@
 #include "job/job.h"
 
 struct scores {
-    double *values;     /* outputs and loss of the last test of the first test net; NULL: there is
-                           none. The job's */
-    double *of_average; /* the same of the weights' average, where the solver asks for one */
-    int64_t iteration;  /* at which they were taken; -1: not yet */
-    int output;         /* which is compared: --keep-best's, or the usual one; -1: none */
-    const char *name;   /* its name; borrowed from the net */
-    int early_output; /* which --stop-after compares: an accuracy, or else the loss of all; -1: none
-                       */
-    const char *early_name; /* likewise */
-    struct course course;   /* what is due, and what tests have shown so far */
+    double *values; /* outputs and loss of the first test net's last test; NULL: no test net. The
+                       job's */
+    double *of_average; /* outputs and loss with the weights' average, if the solver asks for one */
+    int64_t iteration;  /* iteration of the last test; -1: none yet */
+    int output;       /* index of the output compared: --keep-best's, or the usual one; -1: none */
+    const char *name; /* name of `output`; borrowed from the net */
+    int early_output; /* index for --stop-after: an accuracy, else the loss of all; -1: none */
+    const char *early_name; /* name of early_output; borrowed */
+    struct course course;   /* tests and snapshots that are due, and results so far */
 };
 
-/* For a training that starts with iteration `first`. test: the first test net, NULL where this rank
- * has none; keeps: snapshots are written. */
+/* Prepares for a training that starts with iteration `first`. test: the first test net; NULL: this
+ * rank has none. keeps: snapshots are written. */
 int scores_open(struct scores *scores, const struct job *job, const struct net *test, int64_t first,
                 bool keeps);
 
-/* Counts that iteration's test, if there was one, and says what it has shown: COURSE_... */
+/* Counts the test of `iteration`, if any, logs what it has shown, and returns COURSE_... */
 int scores_take(struct scores *scores, const struct job *job, int64_t iteration);
 
-/* Says why the run is over, if --stop-after has ended it. */
+/* Logs why the run is over, if --stop-after has ended it. */
 void scores_tell_end(const struct scores *scores, const struct job *job);
 
 #endif

@@ -36,15 +36,14 @@ static bool is_placed(void *context, int group)
     return !sync_is_local(((struct trainer *)context)->exchange.sync, group);
 }
 
-/* Puts in front of the message when it was, and on what: labels and records are counted in a batch.
- */
+/* Prefixes the message with iteration and samples: labels and records are counted in a batch. */
 static int pass_error(const struct trainer *t, int64_t iteration, const struct pass *keys)
 {
     return error_context("iteration %" PRId64 ", samples %" PRIu64 " to %" PRIu64, iteration,
                          keys->first_sample, keys->first_sample + (uint64_t)t->job.batch - 1);
 }
 
-/* That pass's place in the order of samples. */
+/* Returns the seed of a pass and its place in the order of samples. */
 static struct pass pass_of(const struct trainer *t, int64_t iteration, int pass)
 {
     const struct job *job = &t->job;
@@ -60,7 +59,7 @@ static int average_statistics(struct trainer *t)
     return compute_average_statistics(&t->compute, &t->job, t->exchange.sync);
 }
 
-/* One iteration's passes on this worker; the loss is their mean, that of grains all workers'. */
+/* Runs an iteration's passes on this worker. *loss: their mean; with grains that of all workers. */
 static int run_passes(struct trainer *t, int64_t iteration, double *loss)
 {
     double *row = t->compute.grains.rows;
@@ -82,7 +81,7 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
         if (compute_forward(&t->compute, &t->job, t->exchange.sync, &keys, &hooks, *pass, row))
             return pass_error(t, iteration, &keys);
         *loss += *row / t->job.iter_size;
-        /* counted once, where it arose: what is added to a NaN is one, too */
+        /* counts a NaN once, where it arose: all later sums are NaN, too */
         if (finite && !isfinite(*loss) && ++t->monitor.bad_losses >= t->job.options->skip_nan)
             return monitor_report_divergence(&t->monitor, &t->rates, iteration, &keys,
                                              t->exchange.sync, *loss);
@@ -97,7 +96,7 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
     row = t->compute.grains.rows;
     if (sync_flush(t->exchange.sync) ||
         (grains && (grains_mean(&t->compute.grains, &t->job, t->exchange.sync, row, width) ||
-                    average_statistics(t)))) /* wherever it is stopped: the same bits */
+                    average_statistics(t)))) /* same bits wherever training stops */
         return -1;
     if (display)
         outputs_join(t->compute.net, row + 1);
@@ -105,7 +104,7 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
     return 0;
 }
 
-/* With --tune=drop-stragglers: nobody goes on before all workers are here. */
+/* Waits until all workers are here, with --tune=drop-stragglers. */
 static int meet(struct trainer *t)
 {
     double nothing = 0;
@@ -141,7 +140,7 @@ static int snapshot(struct trainer *t, int64_t iteration)
     return status;
 }
 
-/* All workers have the same scores, and where the best is kept there are no other ranks. */
+/* Runs all tests, and saves the best. All workers know the same scores, so all of them save. */
 static int test_all(struct trainer *t, int64_t iteration, bool *interrupted)
 {
     int effects = 0;
@@ -176,7 +175,7 @@ static int log_clipping(struct trainer *t, int64_t iteration)
     return 0;
 }
 
-/* Plateau's rate of the next iteration, and the step that multistep has passed in this one. */
+/* Finds plateau's rate for the next iteration, and logs steps of plateau and multistep. */
 static int follow_policy(struct trainer *t, int64_t iteration, double loss)
 {
     bool dropped = false;
@@ -196,8 +195,7 @@ static int follow_policy(struct trainer *t, int64_t iteration, double loss)
     return 0;
 }
 
-/* The passes, but of an iteration that the others have ended without this rank: nobody takes its
- * records. */
+/* Runs the passes, unless the others have ended the iteration without this rank. */
 static int compute_or_leave_out(struct trainer *t, int64_t iteration, double *loss)
 {
     bool before = t->monitor.left_out;
@@ -219,7 +217,7 @@ static int worker_iteration(struct trainer *t, int64_t iteration)
     if (compute_or_leave_out(t, iteration, &loss))
         return -1;
     trace_span(t->output.trace, TRACE_COMPUTE, TRACE_ITERATION, -1, traced);
-    if (isfinite(loss)) /* else its update is left out, too */
+    if (isfinite(loss)) /* otherwise its update is left out, too */
         rates_put(&t->rates, loss);
     monitor_tell_skips(&t->monitor, t->exchange.plan, t->exchange.sync);
     if (follow_policy(t, iteration, isfinite(loss) ? loss : rates_smoothed(&t->rates)))
@@ -234,7 +232,7 @@ static int worker_iteration(struct trainer *t, int64_t iteration)
     return log_clipping(t, iteration);
 }
 
-/* Tests, snapshots: what stands outside the time of training. */
+/* Tests and saves, which does not count as time of training. */
 static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save)
 {
     int64_t traced;
@@ -255,7 +253,7 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save)
         t->timing.saves++;
     }
     if (test && !status)
-        status = test_all(t, iteration, &interrupted); /* who interrupts is asked next */
+        status = test_all(t, iteration, &interrupted); /* monitor_ask follows */
     t->timing.paused += clock_seconds() - start;
     t->monitor.signals.passed = 0;
     t->timing.paused_stall += sync_stats(t->exchange.sync)->stall_seconds - stall;
@@ -263,12 +261,12 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save)
     return status;
 }
 
-/* As Caffe's: smoothed, with the loss that the next iteration would begin with. BatchNorm's running
- * sums stay those of the last snapshot. */
+/* Logs the last loss as Caffe does: smoothed, with the loss that the next iteration would begin
+ * with. BatchNorm's running sums stay those of the last snapshot. */
 static int log_last_loss(struct trainer *t, int64_t end)
 {
     const struct net_hooks none = {.context = NULL};
-    bool grains = t->job.options->reproducible; /* whose mean is every worker's own loss */
+    bool grains = t->job.options->reproducible; /* then the mean is every worker's loss */
     double *losses = t->compute.grains.rows;
 
     if (net_pull_values(t->compute.net))
@@ -314,7 +312,7 @@ static int finish_training(struct trainer *t)
         if (tests && test_all(t, end, &interrupted))
             return -1;
     }
-    t->timing.stopped |= interrupted; /* else a run without its last scores would be a success */
+    t->timing.stopped |= interrupted; /* a run without its last scores is no success */
     monitor_enter(&t->monitor, end, PHASE_LAST_SAVING);
     if (t->job.rank == 0 && run_finish_saving(&t->run, true))
         return -1;
@@ -327,16 +325,16 @@ static int finish_training(struct trainer *t)
     return 0;
 }
 
-/* Tests, snapshots and signals between two iterations, in Caffe's order: who is to stop tests no
- * more. */
+/* Handles tests, snapshots and signals between two iterations, in Caffe's order. A run that is to
+ * stop tests no more. */
 static int pause_between(struct trainer *t, int64_t i)
 {
     const struct course *course = &t->scores.course;
     bool test = course_tests_at(course, i), save = course_saves_at(course, i);
 
-    /* a test may take minutes, and a scheduler waits for no more than that: none is begun after a
-     * signal, and one that was interrupted is not followed by an iteration; nor is one run where
-     * there is no time for it and a snapshot */
+    /* A test may take minutes, longer than a scheduler waits. So no test begins after a signal, no
+     * iteration follows an interrupted test, and no iteration begins without time for it and a
+     * snapshot. */
     if (monitor_ask(&t->monitor, t->exchange.sync, course_is_over(course), i,
                     test || i == t->at.iteration))
         return -1;
@@ -391,7 +389,7 @@ static int run_loop(struct trainer *t)
 
 int trainer_run(struct trainer *t)
 {
-    /* from the start to the close nobody agrees by MPI: a rank that cannot start closes at once */
+    /* no agreement by MPI until sync closes: a rank that cannot start closes at once */
     int status;
 
     watchdog_step("training");
@@ -406,12 +404,12 @@ int trainer_run(struct trainer *t)
         run_abandon(&t->run);
         return -1;
     }
-    /* servers have no part in tests, and one that was interrupted is not theirs to know */
+    /* servers run no tests, so they do not know of an interrupted one */
     if (agree_share(t->job.world, &t->timing.stopped, sizeof t->timing.stopped))
         return -1;
     if (output_gather_figures(&t->output))
         return -1;
-    sync_destroy(t->exchange.sync); /* the figures are all that is still wanted of it */
+    sync_destroy(t->exchange.sync); /* only the figures of sync were still needed */
     t->exchange.sync = NULL;
     return output_report(&t->output, &t->net_exchange.model);
 }

@@ -10,11 +10,11 @@
 struct setup;
 
 struct trainer {
-    struct owner owner; /* of what lasts as long */
+    struct owner owner; /* owner of memory that lives as long as the trainer */
     struct job job;
     struct compute compute;
     struct exchange exchange;
-    struct op_ranks ranks; /* --sync-bn: by the exchange, once that is open */
+    struct op_ranks ranks; /* sums for --sync-bn, by the exchange once it is open */
     struct net_exchange net_exchange;
     struct rates rates;
     struct scores scores;
@@ -23,17 +23,17 @@ struct trainer {
     struct monitor monitor;
     struct output output;
 
-    struct train_state at; /* where training starts */
-    bool resumed;          /* from a snapshot: there is a history */
-    bool finished;         /* nothing is left to do: trainer_is_finished */
-    struct setup *setup; /* of a trainer that does not train yet, or never will; else NULL. Owned */
+    struct train_state at; /* start of training */
+    bool resumed;          /* training starts from a snapshot, so there is a history */
+    bool finished;         /* nothing is left to train: trainer_is_finished */
+    struct setup *setup;   /* set-up of a trainer that does not train (yet); else NULL. Owned */
 };
 
 /* ---- test.c ---- */
 
-/* One test of test net i at that iteration, of the weights or of their average: runs its batches,
- * spread over the workers, logs Caffe's lines on rank 0, keeps the scores. *interrupted: a signal
- * asks some rank to stop, and there are no scores. Collective over the workers. */
+/* Runs test net i at `iteration`, with the weights or their average: spreads the batches over the
+ * workers, logs Caffe's lines on rank 0, keeps the scores. *interrupted: a signal asks some rank to
+ * stop, and there are no scores. Collective over the workers. */
 int trainer_test(struct trainer *trainer, int i, int64_t iteration, bool average,
                  bool *interrupted);
 

@@ -11,15 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* This worker's batches, unless a signal stops it; per batch: outputs, then the loss. A test begins
- * where Caffe's would have got to after all tests before it; one that is not due, but is run at the
- * end, counts as the next. */
+/* Runs this worker's batches of a test, unless a signal stops it. table: per batch its outputs,
+ * then the loss. A test begins at the record that Caffe's tests would have reached; an extra test
+ * at the end counts as the next test. */
 static int run_test_batches(struct trainer *t, const struct test_pass *pass, int64_t iteration,
                             size_t width, double *table)
 {
     int64_t interval = t->job.solver->test_interval;
     int64_t before =
-        interval > 0 ? (iteration + interval - 1) / interval : 0; /* tests, from 0 on */
+        interval > 0 ? (iteration + interval - 1) / interval : 0; /* tests before this one */
     const struct pass keys = {.seed = t->job.seed};
     uint64_t first;
 
@@ -62,7 +62,7 @@ int trainer_test(struct trainer *t, int i, int64_t iteration, bool average, bool
     struct net *net = pass->net;
     size_t width = test_pass_width(pass);
     size_t rows = (size_t)pass->batches * width;
-    double *table; /* then means */
+    double *table; /* scores per batch, then their means */
     int status = -1;
 
     *interrupted = false;
@@ -76,7 +76,7 @@ int trainer_test(struct trainer *t, int i, int64_t iteration, bool average, bool
     if (run_test_batches(t, pass, iteration, width, table))
         goto done;
     double *mean = table + rows;
-    *mean = monitor_hurries(&t->monitor); /* its first place tells the others */
+    *mean = monitor_hurries(&t->monitor); /* tells all workers of a signal */
     if (sync_sum(t->exchange.sync, table, (int)rows + 1))
         goto done;
     *interrupted = *mean > 0;

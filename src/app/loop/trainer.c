@@ -1,6 +1,5 @@
-/* From a command line to a rank that is ready to train: set_up. Every step that can fail
- * on one rank alone is followed by an agreement, so that all ranks stop together with one message.
- */
+/* Turns a command line into a rank that is ready to train: set_up. Every step that can fail on one
+ * rank alone is followed by an agreement, so that all ranks stop together with one message. */
 #include "loop/parts.h"
 
 #include "forecast/profiles.h"
@@ -15,21 +14,21 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* What only the steps need, and a dry run. */
+/* Data that set-up and a dry run need, and training does not. */
 struct setup {
-    char *notices;        /* what is to be said of the files. Owned */
-    struct strbuf places; /* where ranks compute, in lines; rank 0's. Owned */
-    size_t memory_limit;  /* of this rank's nets; 0: as much as there is */
-    float *history;       /* rank 0, of a state that was read; NULL: none was. Owned */
-    struct dry_run dry;   /* rank 0 of a dry run, else empty */
+    char *notices;        /* remarks on the files. Owned */
+    struct strbuf places; /* lines about where ranks compute; rank 0's. Owned */
+    size_t memory_limit;  /* bytes for this rank's nets; 0: no limit */
+    float *history;       /* rank 0: history of the state that was read; NULL: none was. Owned */
+    struct dry_run dry;   /* findings of a dry run on rank 0; else empty */
     struct start {
         struct train_state at;
         bool resumed, finished;
-        bool written; /* the run's own snapshot of `at` is there */
-    } start;          /* as rank 0 has read it */
+        bool written; /* the run has its own snapshot of `at` already */
+    } start;          /* start of training, as rank 0 has read it */
 };
 
-/* ---- what the job is ---- */
+/* ---- hosts and cores ---- */
 
 static int find_hosts_all(struct trainer *t)
 {
@@ -41,7 +40,7 @@ static int find_hosts_all(struct trainer *t)
 
 /* ---- the run and its data ---- */
 
-/* Before the traffic starts, passes are measured by each rank alone. */
+/* Sums over the workers. Does nothing before sync is open, when each rank times passes alone. */
 static int sum_over_workers(void *context, double *values, int count)
 {
     const struct trainer *t = context;
@@ -69,7 +68,7 @@ static int create_nets(struct trainer *t)
                         result_open_trace(&t->job, &t->output.trace) || make_nets(t));
 }
 
-/* Nets of the shares that workers are dealt take the place of those there are. */
+/* Makes the nets again, for the shares that workers were dealt. */
 static int remake_nets(struct trainer *t)
 {
     compute_close(&t->compute, &t->job);
@@ -77,7 +76,7 @@ static int remake_nets(struct trainer *t)
     return error_agree(t->job.world, make_nets(t));
 }
 
-/* Forms the exchange; before, shares are dealt by speed, and then anew by the exchange's costs. */
+/* Forms the exchange, after dealing shares by speed; deals them anew by the exchange's costs. */
 static int form_all(struct trainer *t)
 {
     bool dealt, anew = false;
@@ -93,7 +92,7 @@ static int form_all(struct trainer *t)
     return 0;
 }
 
-/* Whether the run can be kept, trains the same as the one that was found, and is not at its end. */
+/* Fails if the run cannot be kept, trains something else than the run found, or is at its end. */
 static int identify_run(struct trainer *t)
 {
     if (job_count_epochs(&t->job))
@@ -119,9 +118,9 @@ static int check_limits(struct trainer *t)
                         dry_run_limit_memory(&t->job, &t->compute, &t->setup->memory_limit));
 }
 
-/* ---- where training starts ---- */
+/* ---- start of training ---- */
 
-/* Rank 0 reads files. */
+/* Reads state or weights, on rank 0. */
 static int read_state(struct trainer *t)
 {
     const struct trainer_options *o = t->job.options;
@@ -164,7 +163,7 @@ static int open_loop(struct trainer *t)
 {
     const struct net *test = t->compute.tests ? t->compute.tests[0] : NULL;
 
-    trace_iteration(t->output.trace, t->at.iteration); /* what is done ahead counts to it */
+    trace_iteration(t->output.trace, t->at.iteration); /* work done ahead counts to it */
     if (rates_open(&t->rates, &t->job.policy, t->job.solver->average_loss, &t->at) ||
         scores_open(&t->scores, &t->job, test, t->at.iteration, t->run.keeps) ||
         rates_recall(&t->rates, &t->scores.course, t->scores.name, &t->at) ||
@@ -181,7 +180,7 @@ static int open_loop(struct trainer *t)
     return t->job.worker ? net_seek(t->compute.net, t->at.cursor) : 0;
 }
 
-/* The solver as src/comm/sync sees it. */
+/* Describes an update of the solver to src/comm/sync. */
 static int describe_update(void *context, int64_t iteration, float scale, float lr_mult,
                            float decay_mult, struct device_update *out)
 {
@@ -200,7 +199,7 @@ static int open_sync_all(struct trainer *t)
 
     monitor_watch_ranks(&t->monitor, &options.watch);
     if (t->job.options->log && t->job.nworkers > 1 && !t->job.options->dry_run) {
-        if (exchange_measure_all(&t->exchange)) /* the plan is made: it stays what it was */
+        if (exchange_measure_all(&t->exchange)) /* measuring does not change the plan */
             return -1;
         options.sends.meter = &t->output.meter;
     }
@@ -229,15 +228,16 @@ static int begin_run(struct trainer *t)
                         metrics_open(&t->output));
 }
 
-/* ---- all of it ---- */
+/* ---- all steps ---- */
 
-/* What may fail on one rank alone is agreed on before anybody goes on; what is not agreed on here
- * is collective in itself. watchdog_step: what a rank is at that keeps others waiting. */
+/* Runs all steps. A step that may fail on one rank alone is agreed on before the next one; all
+ * other steps are collective themselves. watchdog_step names the step of a rank that others wait
+ * for. */
 static int set_up(struct trainer *t)
 {
     MPI_Comm world = t->job.world;
 
-    /* what follows the files has collective parts that depend on options, solver and nets */
+    /* compares first: later steps are collective depending on solver and nets */
     if (job_compare_all(&t->job, job_read(&t->job, &t->setup->notices)))
         return -1;
     watchdog_step("finding out which hosts there are");

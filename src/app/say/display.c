@@ -1,5 +1,5 @@
-/* What training shows every `display` iterations: loss and outputs averaged over the workers, the
- * learning rate, and which rank was late. All of it travels in one sum. */
+/* Shows every `display` iterations: loss and outputs averaged over the workers, the learning rate,
+ * and which rank was late. One sum carries all numbers. */
 #include "say/output.h"
 
 #include "report/outputs.h"
@@ -8,12 +8,12 @@
 #include <math.h>
 #include <string.h>
 
-/* The numbers of a display, in output->sums: the loss, the outputs' parts, the stragglers' numbers
- * and, where gradients are dropped, whether this worker computed. */
+/* Layout of a display's numbers in output->sums: the loss, the outputs' parts, the stragglers'
+ * numbers and, if gradients are dropped, 1 for a worker that computed. */
 struct display {
-    size_t noutputs; /* parts of outputs; 0 at the end of training */
-    size_t alike;    /* numbers in front that all workers have already: of --reproducible */
-    size_t late;     /* place of the stragglers' numbers */
+    size_t noutputs; /* number of outputs' parts; 0 at the end of training */
+    size_t alike;    /* leading numbers that are equal on all workers already (--reproducible) */
+    size_t late;     /* index of the stragglers' numbers */
     size_t count;
     bool drops;
 };

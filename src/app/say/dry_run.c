@@ -1,5 +1,5 @@
-/* train --dry-run: everything is set up as for training, so that every message of set-up comes, and
- * nothing is written; then this says what would be trained and whether it can. */
+/* train --dry-run: sets everything up as for training, with all messages of set-up, and writes
+ * nothing; then reports what would be trained and whether it can. */
 #include "say/dry_run.h"
 
 #include "compute/balance.h"
@@ -15,13 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A rank grows a little while it trains: tables, messages of the MPI library, a snapshot. */
+/* Bytes by which a rank may grow while it trains: tables, MPI's messages, a snapshot. */
 #define ROOM_TO_GROW_BYTES 32e6
 
-/* Of one rank, gathered on rank 0: everything is allocated and, by fillers, mostly touched. */
+/* Memory of one rank, when all is allocated and, by fillers, mostly touched. */
 struct rank_needs {
-    double nets, communication, history; /* bytes; of the history at most so many */
-    double resident, free;               /* bytes: of the process now; the machine has left */
+    double nets, communication, history; /* bytes; `history` is an upper bound */
+    double resident, free; /* bytes of the process now; bytes that the machine has left */
     int threads;
     char cores[CORES_TEXT_BYTES];
 };
@@ -67,7 +67,7 @@ int dry_run_limit_memory(const struct job *job, const struct compute *compute, s
     *limit = 0;
     if (!job->worker || compute->engine.device.i->own_memory || left == 0 || left == UINT64_MAX)
         return 0;
-    /* values, which ranks of a machine may share, a gradient each, and their part of the history */
+    /* values (shared by ranks, perhaps), and per rank a gradient and a part of the history */
     need = params * (1 + locals + (double)job->rule.nhistory * locals / job->nranks);
     if (need > (double)left * locals)
         return error_set("not ready to train: the net's %zu parameters, their gradients and the "
@@ -80,7 +80,7 @@ int dry_run_limit_memory(const struct job *job, const struct compute *compute, s
     return 0;
 }
 
-/* Where the next reason against the run is put. */
+/* Returns the text to which the next reason against the run is appended. */
 static struct strbuf *next_reason(struct dry_run *dry)
 {
     if (dry->unfit.length)
@@ -88,10 +88,10 @@ static struct strbuf *next_reason(struct dry_run *dry)
     return &dry->unfit;
 }
 
-/* ---- what the nets' data layers would read, and whether the layers that read their labels can:
- * the commonest mistake in a data set of one's own is a label that no output stands for ---- */
+/* ---- data: what layers would read, and whether labels suit the layers that read them. The
+ * commonest mistake with one's own data is a label that no output stands for ---- */
 
-#define LOOK_SECONDS 5.0 /* where records have to be read for their labels */
+#define LOOK_SECONDS 5.0 /* seconds for reading records whose labels stand nowhere else */
 
 static void put_labels(struct dry_run *out, const struct net *net, const struct layer *data,
                        const struct source_survey *s)
@@ -114,7 +114,7 @@ static void put_labels(struct dry_run *out, const struct net *net, const struct 
                       s->fraction ? ", not all of them whole" : "", reader->def->name, classes,
                       classes - 1);
     else if (judged && s->nread == s->nrecords && s->most + 1 < (float)classes)
-        /* such a net trains, and is seldom meant */
+        /* valid, but seldom intended */
         strbuf_printf(&out->survey, "\n            layer '%s' has %zu scores for %g labels",
                       reader->def->name, classes, (double)s->most + 1);
 }
@@ -161,7 +161,7 @@ int inspect_data(const struct job *job, const struct compute *compute, struct dr
     return strbuf_status(&out->survey);
 }
 
-/* ---- what it says ---- */
+/* ---- the report ---- */
 
 static void put_training(const struct job *job, const struct compute *compute,
                          const struct train_state *at, struct strbuf *out)
@@ -232,7 +232,7 @@ static void put_snapshots(struct dry_run *dry, const struct job *job, const stru
                       units_bytes(each).text);
 }
 
-/* How many layers train in the way of bucket b, which no bucket before it has; else 0. */
+/* Returns the number of layers with bucket b's scheme; 0 if an earlier bucket has that scheme. */
 static int count_alike(const struct plan *plan, int b)
 {
     const struct bucket *buckets = plan->buckets;
@@ -247,7 +247,7 @@ static int count_alike(const struct plan *plan, int b)
     return layers;
 }
 
-/* How many layers train in each way; and the bytes of rank 0. */
+/* Puts the number of layers per scheme, and the bytes that rank 0 sends. */
 static void put_plan(const struct job *job, const struct exchange *exchange, struct strbuf *out)
 {
     const struct plan *plan = exchange->plan;
@@ -281,7 +281,7 @@ static void put_memory(const struct rank_needs *needs, struct strbuf *out)
                   units_bytes(needs->communication).text, units_bytes(needs->history).text);
 }
 
-/* One machine: its ranks, cores and memory. */
+/* Puts one machine: its ranks, cores and memory. */
 static void put_machine(struct dry_run *dry, const struct job *job, const struct rank_needs *ranks,
                         int machine, struct strbuf *out)
 {

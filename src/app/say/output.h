@@ -1,4 +1,4 @@
-/* What a training says and leaves besides its snapshots. */
+/* Output of a training besides its snapshots: log lines, curves, figures, report, summary. */
 #ifndef POSEIDON_SAY_OUTPUT_H
 #define POSEIDON_SAY_OUTPUT_H
 
@@ -14,7 +14,7 @@
 #include "watch/monitor.h"
 
 struct output {
-    /* what it tells of; borrowed */
+    /* sources of the output; borrowed */
     const struct job *job;
     const struct compute *compute;
     struct exchange *exchange;
@@ -22,64 +22,64 @@ struct output {
     const struct scores *scores;
     struct timing *timing;
     struct monitor *monitor;
-    const struct train_state *at; /* where training starts */
+    const struct train_state *at; /* start of training */
 
-    double *sums;        /* what workers add up for a display: loss, outputs, times. The owner's */
+    double *sums;        /* numbers of a display, summed over workers: loss, outputs, times */
     struct trace *trace; /* NULL: nothing is recorded. Owned */
-    struct clock_offset clock_before; /* this rank's clock before training; with trace */
-    struct link_meter meter;          /* of what the wire is given; with --tune=log */
+    struct clock_offset clock_before; /* clock of this rank before training; with trace */
+    struct link_meter meter;          /* meter of messages given to the wire; with --tune=log */
     struct curves *curves;            /* rank 0, with --curves; else NULL. Owned */
     struct figures figures;           /* rank 0, after the loop; elsewhere empty. Owned */
-    char hash[SHA256_HEX]; /* of the parameters; rank 0, after the loop, where they are trained */
-    char learned_hash[SHA256_HEX]; /* of the learnt parameters alone: running averages depend on
-                                      the iterations at which ranks averaged them */
+    char hash[SHA256_HEX]; /* digest of the parameters; rank 0, after the loop, unless the engine is
+                              blank */
+    char learned_hash[SHA256_HEX]; /* digest of the learnt parameters alone: running averages depend
+                                      on the iterations at which ranks averaged them */
 };
 
 /* ---- start_log.c ---- */
 
-/* What rank 0 says before training begins: the files' notices, the net's table, where it computes,
- * what was asked for in vain, which files lie outside of the user's folder and the solver's. */
+/* Logs what rank 0 says before training begins: the files' notices, the net's table, the place of
+ * computation, settings without effect, files outside of the user's folder and the solver's. */
 void output_log_start(const struct output *output, const char *notices, const char *places);
 
 /* ---- display.c ---- */
 
 /* Averages loss and outputs over the workers and, in training, shows them; at its end only keeps
- * the loss. seconds: of training so far, without pauses. Every worker calls it at the same
- * iterations. */
+ * the loss. seconds: of training so far, without pauses. Collective over the workers. */
 int output_display(struct output *output, int64_t iteration, double seconds, bool training);
 
 /* ---- metrics.c ---- */
 
-/* Opens the files of --curves; output->curves stays NULL where nobody asked. Rank 0. */
+/* Opens the files of --curves; output->curves stays NULL if no file is asked for. Rank 0. */
 int metrics_open(struct output *output);
 
-/* How many columns the outputs of the first `ntests` test nets take. */
+/* Returns the number of columns of the first `ntests` test nets' outputs. */
 size_t metrics_count(const struct compute *compute, int ntests);
 
-/* A point, without its epoch: where a loss is displayed, and where a test is over. Nothing without
- * curves. */
+/* Adds a point and fills in its epoch: after a display of the loss, and after a test. Does nothing
+ * without curves. */
 void metrics_put(const struct output *output, struct curves_row row);
 
-/* The progress line after that iteration, `seconds` of training into the run. */
+/* Shows the progress line after `iteration`. seconds: time of training so far. */
 void metrics_show_progress(const struct output *output, int64_t iteration, double seconds,
                            double loss);
 
 /* ---- result.c ---- */
 
-/* Before the nets are made: makes the recorder where one is asked for. */
+/* Makes the trace recorder if one is asked for; before the nets are made. */
 int result_open_trace(const struct job *job, struct trace **out);
 
-/* Before sync_start: compares clocks. Collective. */
+/* Compares clocks; before sync_start. Collective. */
 int result_start_clock(struct output *output);
 
-/* After sync_close: gathers every rank's figures on rank 0. */
+/* Gathers every rank's figures on rank 0; after sync_close. */
 int output_gather_figures(struct output *output);
 
-/* After training's synchronisation was destroyed: writes the trace, says where the time went.
+/* Writes the trace and says where the time went; after training's synchronisation was destroyed.
  * Collective. */
 int output_report(struct output *output, const struct sync_model *model);
 
-/* The summary as a JSON object. Rank 0, after output_report; not collective. */
+/* Writes the summary as a JSON object. Rank 0, after output_report; not collective. */
 void output_summary(const struct output *output, struct json *json);
 
 #endif

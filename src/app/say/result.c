@@ -1,5 +1,5 @@
-/* What training leaves besides the net: its figures, the trace, and the report on where the time
- * went. */
+/* Writes what training leaves besides the net: its figures, the trace, and the report on where the
+ * time went. */
 #include "say/output.h"
 
 #include "report/isolated.h"
@@ -102,8 +102,8 @@ static int publish_report(struct output *output, const struct figures *figures)
     return status ? -1 : 0;
 }
 
-/* What every transfer takes by itself as played on this cluster, which is measured now where it was
- * not before. Rebuilding a gradient is computation and not counted. Collective. */
+/* Predicts the time of every layer's transfers on this cluster, which is measured now if it was not
+ * before. Rebuilding a gradient is computation and not counted. Collective. */
 static int predict_transfers(struct output *output)
 {
     struct plan *plan = output->exchange->plan;
@@ -124,7 +124,7 @@ static int predict_transfers(struct output *output)
     return status;
 }
 
-/* Says how training was fed; rank 0. */
+/* Logs how long training waited for input; rank 0. */
 static void log_input(struct log *log, const struct figures *figures)
 {
     double waits = figures_sum(figures, FIGURE(input_waits));
@@ -142,7 +142,7 @@ static void log_input(struct log *log, const struct figures *figures)
                  units_count((long long)turned, "image").text);
 }
 
-/* What saving took of rank 0's time; the writing itself goes on beside training. */
+/* Logs the time that saving took from rank 0; writing itself goes on beside training. */
 static void log_saving(const struct output *output)
 {
     double seconds = output->timing->train_seconds + output->timing->saving_stall;
@@ -153,13 +153,13 @@ static void log_saving(const struct output *output)
                  seconds > 0 ? 100 * output->timing->saving_stall / seconds : 0);
 }
 
-/* As many decimals as are of use, and never an exponent. */
+/* Puts a rate with as many decimals as are of use, and never an exponent. */
 static void put_rate(struct strbuf *out, const char *before, double rate)
 {
     strbuf_printf(out, "%s%.*f", before, rate >= 1000 ? 0 : rate >= 10 ? 1 : 3, rate);
 }
 
-/* What a person asks first; rank 0. */
+/* Logs the main results of the run; rank 0. */
 static void log_run(const struct output *output)
 {
     const struct job *job = output->job;
@@ -206,7 +206,7 @@ static void log_run(const struct output *output)
     if (text.length)
         LOG_INFO(job->log, "%s", strbuf_text(&text));
     strbuf_free(&text);
-    if (job->options->check_sync > 0) { /* before iterations, the first one left out */
+    if (job->options->check_sync > 0) { /* compared before each due iteration but the first */
         int64_t every = job->options->check_sync, last = timing->stopped ? end : end - 1;
 
         LOG_INFO(job->log, "Parameters were equal on all ranks, %s",
@@ -265,7 +265,7 @@ int output_gather_figures(struct output *output)
 int output_report(struct output *output, const struct sync_model *model)
 {
     const struct job *job = output->job;
-    /* whoever stopped training waits for its end */
+    /* a user who stopped training waits for its end */
     bool waits = job->nworkers > 1 && !output->timing->stopped;
     bool asked = waits && (job->options->trace || job->options->log);
     bool predicted = asked || (waits && output->exchange->probed);
@@ -294,7 +294,7 @@ static void put_by_rank(const struct figures *figures, struct json *json, const 
     json_array_end(json);
 }
 
-/* An array with a string for every line. */
+/* Puts an array with a string for every line. */
 static void put_lines(struct json *json, const char *key, const char *lines)
 {
     char line[1024];
@@ -309,7 +309,7 @@ static void put_lines(struct json *json, const char *key, const char *lines)
     json_array_end(json);
 }
 
-/* Where figures come from, without which nobody can put them beside others. */
+/* Puts the origin of the figures, without which they cannot be compared with others. */
 static void put_provenance(const struct output *output, struct json *json)
 {
     const struct trainer_options *o = output->job->options;
@@ -345,7 +345,7 @@ static void put_provenance(const struct output *output, struct json *json)
     json_object_end(json);
 }
 
-/* Images per second of so many iterations; 0 where they took no time. */
+/* Returns the images per second of `iterations` iterations; 0 if they took no time. */
 static double images_rate(const struct job *job, int64_t iterations, double seconds)
 {
     return seconds > 0 ? (double)iterations * (double)job_samples(job) / seconds : 0;
@@ -359,8 +359,8 @@ static void put_shares(const struct job *job, struct json *json)
     json_array_end(json);
 }
 
-/* How the run went; and, of its rate, without the first iterations, in which memory is touched and
- * caches fill. */
+/* Puts how the run went, and its rate also without the first iterations, in which memory is touched
+ * and caches fill. */
 static void put_course(const struct output *output, struct json *json)
 {
     const struct figures *figures = &output->figures;

@@ -1,4 +1,4 @@
-/* What a training says before it begins: files' notices, the net, where and how it computes. */
+/* Logs what stands before a training: files' notices, the net, where and how it computes. */
 #include "say/output.h"
 
 #include "compute/balance.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fields of Caffe's that do nothing here. */
+/* Warns of Caffe's fields that have no effect here. */
 static void warn_of_unused(const struct job *job)
 {
     const Caffe__SolverParameter *solver = job->solver;
@@ -34,7 +34,7 @@ static void warn_of_unused(const struct job *job)
             file);
 }
 
-/* How often a test goes through its records, but for once or less with whole batches. */
+/* Says how often a test goes through its records, unless once or less with whole batches. */
 static void say_pass(const struct job *job, int i, const struct test_pass *pass)
 {
     uint64_t samples = pass->batch * (uint64_t)pass->batches;
@@ -58,7 +58,7 @@ static void say_pass(const struct job *job, int i, const struct test_pass *pass)
                     (pass->records + pass->batch - 1) / pass->batch);
 }
 
-/* Of the training net's state, as the files give it. */
+/* Returns the level of the training net's state, as the files give it. */
 static int level_of(const struct job *job)
 {
     const Caffe__NetState *last = job->solver->train_state, *net = job->defs.train->param->state;
@@ -66,7 +66,7 @@ static int level_of(const struct job *job)
     return last && last->has_level ? last->level : net ? net->level : 0;
 }
 
-/* What is well-formed and yet hardly what was meant. */
+/* Warns of settings that are valid but hardly intended. */
 static void warn_of_settings(const struct job *job, const struct compute *compute)
 {
     const Caffe__SolverParameter *solver = job->solver;
@@ -109,7 +109,7 @@ static void warn_of_settings(const struct job *job, const struct compute *comput
                     o->solver);
 }
 
-/* What weight decay alone changes. */
+/* Lists the layers that weight decay alone changes. */
 static void log_decays(const struct job *job, const struct net *net)
 {
     struct strbuf list = {.data = NULL};
@@ -126,7 +126,7 @@ static void log_decays(const struct job *job, const struct net *net)
     strbuf_free(&list);
 }
 
-/* Whose statistics BatchNorm takes; with --sync-bn also what its passes wait for. */
+/* Says whose samples BatchNorm's statistics are of, and what --sync-bn adds to passes. */
 static void log_joins(const struct job *job, const struct net *net)
 {
     int layers = 0, alone = 0;
@@ -156,7 +156,7 @@ static void log_joins(const struct job *job, const struct net *net)
                  job->nworkers);
 }
 
-/* Whose mean over ranks is not what one rank with all samples has. */
+/* Lists losses that are sums over samples, whose mean over ranks one rank would not have. */
 static void log_sums(const struct job *job, const struct net *net)
 {
     struct strbuf list = {.data = NULL};
@@ -171,9 +171,8 @@ static void log_sums(const struct job *job, const struct net *net)
     strbuf_free(&list);
 }
 
-/* ---- files outside of the folder that the user works in and of the solver's own: nothing is
- * refused, but nobody who trains a stranger's net should have to read it all to learn where it
- * reads and writes ---- */
+/* ---- files outside of the working folder and the solver's: nothing is refused, but nobody who
+ * trains a stranger's net should have to read it all to learn where it reads and writes ---- */
 
 struct places {
     char *here, *solver; /* canonical names of both folders; NULL where there is none */
@@ -188,7 +187,7 @@ static bool is_below(const char *path, const char *folder)
            (path[length] == '/' || !path[length] || folder[length - 1] == '/');
 }
 
-/* The canonical name of a file, or of the folder where it would be; NULL: there is neither. */
+/* Returns the canonical name of a file, or of the folder of a new file; NULL: neither exists. */
 static char *canonical(const char *path)
 {
     char *folder, *name = realpath(path, NULL);
@@ -217,7 +216,7 @@ static void look_at(const struct job *job, const struct places *places, const ch
     free(name);
 }
 
-/* Fields that hold the name of a file, at whatever depth. */
+/* Looks at all fields that hold a file's name, at any depth of the message. */
 static void look_through(const struct job *job, const struct places *places, const char *layer,
                          const ProtobufCMessage *message)
 {
@@ -262,7 +261,7 @@ static void log_paths(const struct job *job)
         look_at(job, &places, "test_net", s->test_net[i]);
     for (size_t i = 0; i < s->n_weights; i++)
         look_at(job, &places, "weights", s->weights[i]);
-    if (!job->options->snapshot_prefix) /* else the user said it */
+    if (!job->options->snapshot_prefix) /* otherwise the user gave it */
         look_at(job, &places, "snapshot_prefix", s->snapshot_prefix);
     look_through_net(job, &places, job->defs.train);
     for (int i = 0; i < job->defs.ntests; i++)
@@ -272,9 +271,9 @@ static void log_paths(const struct job *job)
     free(folder);
 }
 
-/* ---- how it computes ---- */
+/* ---- ways of computing ---- */
 
-/* Which layers are computed in another way than by the definition. */
+/* Lists layers that are computed in another way than by the definition. */
 static void log_choices(const struct job *job, const struct compute *compute)
 {
     struct strbuf list = {.data = NULL};
@@ -291,7 +290,7 @@ static void log_choices(const struct job *job, const struct compute *compute)
     strbuf_free(&list);
 }
 
-/* All ranks that there are: nobody is left to communicate with. */
+/* Describes a node that has all ranks, with no other node to communicate with. */
 static void log_only_node(const struct job *job, const struct exchange *exchange)
 {
     char updates[48] = "each updates its share of the parameters";

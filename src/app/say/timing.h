@@ -1,4 +1,4 @@
-/* How far the loop has come, and where its time went, on this rank. */
+/* Progress and times of the loop, on this rank. */
 #ifndef POSEIDON_SAY_TIMING_H
 #define POSEIDON_SAY_TIMING_H
 
@@ -9,47 +9,47 @@
 
 enum { TIMING_LAPSES = 256 };
 
-/* Iterations a second between displays; all zero at the start. */
+/* Rates between displays, in iterations a second; all zero at the start. */
 struct timing_lapses {
     double rate[TIMING_LAPSES];
-    int count, thinned; /* rates kept: every 2^thinned-th */
+    int count, thinned; /* number of rates kept: every 2^thinned-th */
     int64_t seen;
 };
 
-/* Notes what lay between two displays; what took no time, or had no iteration, is passed over. */
+/* Notes the rate between two displays, unless there was no time or no iteration between them. */
 void timing_note_lapse(struct timing_lapses *lapses, double seconds, int64_t iterations);
 
-/* Least, median and most of them; false where there are fewer than three. */
+/* Finds the least, median and largest rate; false if there are fewer than three rates. */
 bool timing_spread(const struct timing_lapses *lapses, double *least, double *median, double *most);
 
 struct timing {
-    double started;         /* clock_seconds when the loop began */
-    double paused;          /* seconds of it in tests and snapshots */
-    double train_seconds;   /* iterations alone, without tests and snapshots */
-    double train_stall;     /* of these: this rank waited for the network */
-    double paused_stall;    /* waited in tests and snapshots */
-    int saves;              /* snapshots between iterations */
-    double saving_stall;    /* seconds that training stood still for them */
-    double warm_seconds;    /* train_seconds after the first iterations of this run */
-    int warm_iterations;    /* these, once there are as many again; else 0 */
-    double trained_seconds; /* train_seconds so far, at the end of the last iteration */
-    double display_seconds; /* of train_seconds at the last display */
+    double started;       /* clock_seconds when the loop began */
+    double paused;        /* seconds spent in tests and snapshots */
+    double train_seconds; /* seconds of the iterations alone, without tests and snapshots */
+    double train_stall;   /* seconds of train_seconds in which this rank waited for the network */
+    double paused_stall;  /* seconds of waiting for the network in tests and snapshots */
+    int saves;            /* snapshots between iterations */
+    double saving_stall;  /* seconds that training stood still for these snapshots */
+    double warm_seconds;  /* train_seconds after the first iterations of this run */
+    int warm_iterations;  /* number of these first iterations, once as many more have run; else 0 */
+    double trained_seconds; /* train_seconds at the end of the last iteration */
+    double display_seconds; /* train_seconds at the last display */
     int64_t display_iter;   /* iteration of the last display */
     struct timing_lapses lapses;
-    double train_loss; /* there: mean of the last losses of all workers; NAN: none was run */
-    int train_loss_iterations; /* how many losses of a worker that mean is of */
+    double train_loss; /* mean of all workers' last losses at the last display; NAN: none was run */
+    int train_loss_iterations; /* losses of a worker in train_loss */
     int64_t end;  /* iterations done when training was over: max_iter, or less if stopped */
     bool stopped; /* training ended before its time: by a signal, or in its last test */
 };
 
-/* Seconds of training so far. */
+/* Returns the seconds of training so far. */
 static inline double timing_now(const struct timing *timing)
 {
     return clock_seconds() - timing->started - timing->paused;
 }
 
-/* After `iterations` iterations of this run, the last one at trained_seconds: the first ones are
- * left out of the steady rate. */
+/* Notes the end of warm-up, which the steady rate leaves out; after `iterations` iterations of this
+ * run, the last of which ended at trained_seconds. */
 static inline void timing_warm_up(struct timing *timing, int64_t iterations)
 {
     enum { WARM_ITERATIONS = 5 };

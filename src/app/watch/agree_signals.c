@@ -1,10 +1,10 @@
-/* What all ranks do about signals that only some of them have got.
+/* Agrees on what all ranks do about signals that only some of them have got.
  *
- * About twice a second the ranks sum up what has come, between two iterations that all of them
- * know: rank 0 says with each answer how many iterations later the next question stands. The answer
- * is read so many iterations after the question that every rank has passed it anyway, so nobody
- * waits. With "drop-stragglers" ranks may be apart: it is read when the next question is due, and
- * who is late by less holds nobody up. */
+ * About twice a second, between two iterations known to all ranks, the ranks sum up their signals:
+ * this is a question. With each answer rank 0 says how many iterations later the next question
+ * comes. The answer is read so late that every rank has passed the question anyway, so no rank
+ * waits. With "drop-stragglers" an answer is read when the next question is due, and a rank that is
+ * late by less than that delays no other. */
 #include "watch/monitor.h"
 
 #include "util/clock.h"
@@ -17,27 +17,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define QUESTION_SECONDS 0.5 /* between two questions, about */
+#define QUESTION_SECONDS 0.5 /* seconds between two questions, roughly */
 
-/* The values of a question: per signal how many ranks have got it and the sum of their numbers,
- * which names a rank that is alone; then rank 0's alone: whether its clock asks for the end or for
- * a snapshot, whether its tests ask for the end, and the iterations to the next question. */
+/* Indices into a question's values. Per signal: the number of ranks that have got it, and the sum
+ * of their numbers, which names a single rank. From rank 0 alone: its clock asks for the end or for
+ * a snapshot, its tests ask for the end, and the iterations to the next question. */
 enum { RANKS = 0, NUMBERS = SIGNALS, ENDS = 2 * SIGNALS, SAVES, ENOUGH, NEXT };
 _Static_assert(NEXT + 1 == SYNC_ASK_VALUES, "a question fills its values");
 
 static int64_t iterations_to_next(struct monitor *monitor, int64_t iteration)
 {
     double now = clock_seconds(), lapse = now - monitor->signals.seconds;
-    enum { SLOWER = 4 }; /* so many times as slow a rank may be that is held to be late, not lost */
+    enum { SLOWER = 4 }; /* a rank up to this many times slower is late, not lost */
     int64_t least = monitor->job->options->exchange.drop > 0 ? SLOWER : 1;
     int64_t n = iteration - monitor->signals.iteration, next = 1;
 
-    /* never more than twice as many as were timed: the first iterations are not like the rest */
+    /* at most twice the iterations that were timed: the first ones differ from the rest */
     if (n > 0 && lapse > 0)
         next = (double)n * QUESTION_SECONDS / lapse < 2.0 * (double)n
                    ? (int64_t)((double)n * QUESTION_SECONDS / lapse)
                    : 2 * n;
-    assert(n >= 0 && next >= 0); /* the loop only goes on */
+    assert(n >= 0 && next >= 0); /* iterations only increase */
     monitor->signals.seconds = now;
     monitor->signals.iteration = iteration;
     return next > least ? next : least;
@@ -45,8 +45,8 @@ static int64_t iterations_to_next(struct monitor *monitor, int64_t iteration)
 
 /* ---- rank 0's clock ---- */
 
-/* Open MPI's mpirun, told to end, lets its ranks live for a time that is often shorter than an
- * iteration and a snapshot; better known before than after. */
+/* Warns that Open MPI's mpirun, told to end, may kill its ranks before an iteration and a snapshot
+ * are done. */
 static void warn_of_launcher(struct monitor *monitor)
 {
     const char *patience = getenv("OMPI_MCA_odls_base_sigkill_timeout");
@@ -72,15 +72,14 @@ void monitor_pace(struct monitor *monitor)
 
     if (monitor->job->rank != 0)
         return;
-    /* the slowest of some dozens: one that was slow once is forgotten */
+    /* the slowest of some dozens: an iteration that was slow once is forgotten */
     if (monitor->signals.passed > 0)
         monitor->signals.slowest = fmax(lapse, 0.98 * monitor->signals.slowest);
     monitor->signals.passed = now;
     warn_of_launcher(monitor);
 }
 
-/* Seconds from the decision to the last byte, if it fell now; `further`: iterations that are run
- * until then. */
+/* Returns the seconds from a stop now to its last saved byte. further: iterations until then. */
 static double seconds_to_save(const struct monitor *monitor, double further)
 {
     return further * monitor->signals.slowest + 1.5 * run_saving_seconds(monitor->run) +
@@ -93,8 +92,8 @@ bool monitor_hurries(const struct monitor *monitor)
            clock_seconds() + seconds_to_save(monitor, 1) > monitor->run->ends;
 }
 
-/* next: iterations until rank 0 is asked again. The decision takes effect a few iterations after
- * the question, as monitor_ask has it. */
+/* Returns true if the run must stop now. next: iterations until the next question; a decision takes
+ * effect a few iterations after its question (monitor_ask). */
 static bool time_is_over(const struct monitor *monitor, int64_t next)
 {
     double further = (double)(next + 2 * monitor->signals.lag);
@@ -102,7 +101,7 @@ static bool time_is_over(const struct monitor *monitor, int64_t next)
     return clock_seconds() + seconds_to_save(monitor, further) > monitor->run->ends;
 }
 
-/* Not where one is written before the answer comes. */
+/* Returns true if --snapshot-every asks for a snapshot and none comes before the answer. */
 static bool snapshot_is_due(const struct monitor *monitor)
 {
     return monitor->job->options->snapshot_every > 0 && !job_rehearses(monitor->job) &&
@@ -149,7 +148,8 @@ static void log_signal(const struct monitor *monitor, enum signal_kind kind, con
              words[monitor->job->options->signals[kind]], units_count(iteration, "iteration").text);
 }
 
-/* The strongest effect of what has come. Whoever is told twice to do one thing does it once. */
+/* Reads the answer: the strongest effect of all signals holds, and an effect asked for twice
+ * happens once. */
 static int read_answer(struct monitor *monitor, struct sync *sync, int64_t iteration)
 {
     double values[SYNC_ASK_VALUES];
@@ -158,7 +158,7 @@ static int read_answer(struct monitor *monitor, struct sync *sync, int64_t itera
     assert(monitor->signals.asked >= 0 && iteration >= monitor->signals.asked);
     if (sync_answer(sync, values))
         return -1;
-    assert(values[NEXT] >= 1); /* rank 0's, whom every question asks */
+    assert(values[NEXT] >= 1); /* rank 0 sets NEXT in every question */
     monitor->signals.next = monitor->signals.asked + (int64_t)values[NEXT];
     if (monitor->job->options->exchange.drop > 0)
         monitor->signals.lag = (int64_t)values[NEXT];
@@ -171,7 +171,7 @@ static int read_answer(struct monitor *monitor, struct sync *sync, int64_t itera
             strongest = k;
         if (effect > monitor->signals.effect)
             monitor->signals.effect = effect;
-        /* a scheduler will not ask whether the work of hours was to be kept */
+        /* signals of schedulers must not lose the work of hours */
         monitor->signals.keep |= effect == SIGNAL_STOP && k != SIGNAL_INT;
     }
     if (strongest >= 0)

@@ -1,5 +1,4 @@
-/* Damaged records of all ranks: said by the rank that met them when it did, and told in one list at
- * the end. */
+/* Reports damaged records: each rank when it meets one, and rank 0 all of them at the end. */
 #include "watch/monitor.h"
 
 #include "util/agree.h"
@@ -19,7 +18,7 @@ static void put_damage(const struct job *job, const struct compute *compute, str
     }
 }
 
-/* Whether `line` is among `lines`, each of which ends in a newline. */
+/* Returns true if `line` is among `lines`, each of which ends in a newline. */
 static bool has_line(const char *lines, const char *line, size_t length)
 {
     for (; *lines; lines += strcspn(lines, "\n") + 1)
@@ -28,7 +27,7 @@ static bool has_line(const char *lines, const char *line, size_t length)
     return false;
 }
 
-/* All ranks' texts, `bytes` each: a record that several ranks have met is told once. */
+/* Joins all ranks' texts, `bytes` each; a record that several ranks have met is listed once. */
 static char *take_once(const char *texts, size_t bytes, int nranks, int *count)
 {
     struct strbuf out = {0};

@@ -1,5 +1,4 @@
-/* Ranks of which nothing is heard, or that keep all others waiting: what is said of them while
- * training runs, and how a run ends that cannot go on without them. */
+/* Reports ranks that are silent or keep all others waiting, and ends a run that has lost a rank. */
 #include "watch/monitor.h"
 
 #include "exchange/lost.h"
@@ -13,12 +12,11 @@ static void warn_of_stall(void *context, const char *text)
 {
     struct monitor *monitor = context;
 
-    /* from whichever rank waits: its own log is off unless it is rank 0 */
+    /* any rank may wait, and ranks other than 0 log errors only */
     LOG_ERROR(monitor->job->log, "%s", text);
 }
 
-/* What rank 0 has handed to the writer is still written, unless it is the disk that does not
- * answer. */
+/* Writes what rank 0 has handed to the writer, unless the disk does not answer. */
 static void save(void *context)
 {
     const struct monitor *monitor = context;
@@ -27,7 +25,7 @@ static void save(void *context)
         (void)run_finish_saving(monitor->run, false);
 }
 
-/* On the wire's thread: a rank is gone. */
+/* Ends the run after the loss of a rank. On the wire's thread. */
 static void give_up(void *context, const char *text)
 {
     const struct exchange_end end = {.program = "poseidon train",
@@ -40,7 +38,7 @@ static void give_up(void *context, const char *text)
     exchange_lost(&end, text);
 }
 
-/* ---- where this rank is ---- */
+/* ---- this rank's place ---- */
 
 void monitor_enter(struct monitor *monitor, int64_t iteration, int phase)
 {
@@ -49,7 +47,8 @@ void monitor_enter(struct monitor *monitor, int64_t iteration, int phase)
     atomic_store_explicit(&monitor->doing.phase, phase, memory_order_relaxed);
 }
 
-/* A wire_place's: what it does, which layer of that net (0: none) in which pass. */
+/* Indices into wire_place.place: the phase, the layer of the phase's net (from 1; 0: none), and
+ * true for the backward pass. */
 enum { AT_PHASE, AT_LAYER, AT_BACKWARD };
 
 static const struct net *net_of(const struct monitor *monitor, int64_t phase)
@@ -63,8 +62,9 @@ static const struct net *net_of(const struct monitor *monitor, int64_t phase)
                : NULL;
 }
 
-/* On the wire's thread. Saving has limits of its own where the disk refuses, and the last one is
- * tried for as long as the job may last; before, a disk that does not answer is given some time. */
+/* Tells this rank's place and progress. On the wire's thread. Saving counts as progress, since it
+ * has limits of its own: the last snapshot as long as the job may last, earlier ones only
+ * SAVING_SECONDS, in case the disk does not answer. */
 static void where(void *context, struct wire_place *out)
 {
     const struct monitor *monitor = context;

@@ -1,5 +1,5 @@
-/* Checks while training: where a value stopped being a number, and whether the ranks still have the
- * same parameters. */
+/* Checks during training: finds where a value stopped being finite, and compares the ranks'
+ * parameters. */
 #include "watch/monitor.h"
 
 #include "report/outputs.h"
@@ -19,9 +19,9 @@
 
 /* ---- NaN and infinity ---- */
 
-/* Says in `out` where it arose, or nothing where that cannot be found. Returns whether it stands in
- * the data. This rank looks alone. The pass has spoilt running averages, about which BatchNorm
- * takes its sums: 0 takes the place of what is not finite. */
+/* Says in `out` where a NaN or infinity arose, if found. Returns true if it is in the data. This
+ * rank searches alone. Running averages that the pass has spoilt become 0, since BatchNorm sums
+ * around them. */
 static bool find_nonfinite(struct monitor *monitor, const struct pass *pass, struct strbuf *out)
 {
     struct net *net = monitor->compute->net;
@@ -44,7 +44,7 @@ static bool find_nonfinite(struct monitor *monitor, const struct pass *pass, str
     return source && source->i->is_data;
 }
 
-/* Whether a rank that shares its statistics, by which a NaN reaches all, says where it arose. */
+/* Returns true if another rank reports the NaN, which --sync-bn spreads, within 2 s. */
 static bool another_found(const struct monitor *monitor, struct sync *sync)
 {
     const struct timespec tenth = {.tv_nsec = 100000000};
@@ -64,8 +64,8 @@ int monitor_report_divergence(struct monitor *monitor, const struct rates *rates
     bool in_data = find_nonfinite(monitor, pass, &where);
 
     if (!where.length && another_found(monitor, sync))
-        goto out;                           /* its message is agreed at closing */
-    loss = isnan(loss) ? fabs(loss) : loss; /* a NaN has no sign that matters: "nan" */
+        goto out;                           /* the other rank's message is agreed on at closing */
+    loss = isnan(loss) ? fabs(loss) : loss; /* prints "nan", not "-nan" */
     if (monitor->job->options->skip_nan > 0)
         strbuf_printf(&row, ", and %d updates in a row were to be left out (--on-nan=skip)",
                       monitor->bad_losses);
@@ -88,7 +88,7 @@ out:
     return -1;
 }
 
-/* Losses take the logarithm of FLT_MIN in place of that of 0. */
+/* Losses use log(FLT_MIN), -87.3365, in place of log(0). */
 void monitor_explain_loss(struct monitor *monitor, double loss)
 {
     double times = -loss / log((double)FLT_MIN);
@@ -158,7 +158,7 @@ int monitor_open_skips(struct monitor *monitor, const struct plan *plan)
                     "whose residual would keep what is not finite for later updates; "
                     "use another --comm without --lossy",
                     plan->buckets[b].name);
-    if (count == 0 || job_shares(monitor->job) > 1) /* grains have their own, which they keep */
+    if (count == 0 || job_shares(monitor->job) > 1) /* grains keep running averages of their own */
         return 0;
     if (monitor->compute->engine.device.i->describe)
         return error_set("--on-nan=skip: the running averages of BatchNorm are in the memory of "
@@ -205,7 +205,7 @@ void monitor_tell_skips(struct monitor *monitor, const struct plan *plan, struct
 
 /* ---- --check-sync ---- */
 
-/* 52 bits, which a double holds, of the digest of the parameters that training keeps alike. */
+/* Returns 52 bits, which a double holds, of the digest of the parameters that all ranks share. */
 static double digest_values(const struct net *net)
 {
     char hex[SHA256_HEX];

@@ -1,5 +1,5 @@
-/* Signals that wait until they are asked for. No handler: none of the libraries' calls of the
- * system is ever interrupted, in whatever thread. */
+/* Holds signals back until they are asked for. There is no handler, so no library's system call is
+ * ever interrupted, in any thread. */
 #define _GNU_SOURCE
 #include "watch/signals.h"
 
@@ -42,7 +42,7 @@ int signal_effect_parse(const char *option, const char *text, void *target)
     return 0;
 }
 
-/* By its name with or without SIG; SIGNALS: none of them. */
+/* Finds a signal by its name with or without SIG; SIGNALS: no such signal. */
 static int find_kind(const char *name, size_t length)
 {
     int k = 0;
@@ -140,7 +140,7 @@ static void change_mask(int how)
     sigemptyset(&set);
     for (int k = 0; k < SIGNALS; k++)
         if (interrupts[k] == SIGNAL_STOP && !sigaction(kinds[k].number, NULL, &action) &&
-            action.sa_handler != SIG_IGN) /* nohup's SIGHUP */
+            action.sa_handler != SIG_IGN) /* nohup ignores SIGHUP */
             sigaddset(&set, kinds[k].number);
     sigprocmask(how, &set, NULL);
 }

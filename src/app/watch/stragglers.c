@@ -1,9 +1,9 @@
-/* Which rank the others have waited for since the last display, and why.
+/* Finds the rank that the others have waited for since the last display, and why.
  *
- * Ranks in step take the same time for an iteration, so a late one is known by what it does with
- * it: it computes, or waits for input, longer than the median, and hardly waits for others. A rank
- * whose link is slow waits as all do; it is known by its messages, which take longer for a byte
- * than those between others. */
+ * Ranks in step take the same time for an iteration, so a late rank is known by how it spends the
+ * time: computing or waiting for input longer than the median, and hardly waiting for others. A
+ * rank with a slow link waits like all others, but its messages take longer per byte than those
+ * between other ranks. */
 #include "watch/stragglers.h"
 
 #include "util/median.h"
@@ -12,29 +12,29 @@
 #include <assert.h>
 #include <string.h>
 
-/* Of every rank, added up over all ranks: each gives its own times, and of its links those times
- * and bytes which it has seen, to both ends. */
+/* Figures of a rank, added up over all ranks: each rank gives its own times, and the time and bytes
+ * of each of its links to both ends of the link. */
 struct seen {
     double compute, input, stall, link, bytes;
 };
 
 enum { VALUES = sizeof(struct seen) / sizeof(double) };
 
-/* Smaller parts of the time, and moments, are no lateness: cores that several ranks share give as
- * much. */
+/* Least part of the time, and least seconds, that count as late: ranks that share cores may differ
+ * by less. */
 #define LATE_PART    0.25
 #define LATE_SECONDS 0.1
 #define SLOW_LINK                                                                                  \
-    2 /* times the median's time for a byte: with one slow end, of n ranks at most                 \
-         n - 1 */
+    2 /* a slow link takes this many times the median's time per byte; with n ranks and one slow   \
+         end, the ratio is n - 1 at most */
 
 struct stragglers {
     const struct job *job;        /* borrowed */
-    struct figures_late *of_rank; /* rank 0's verdicts so far */
-    int looks;                    /* how many there were */
-    int64_t iteration;            /* of the last one */
-    double seconds, stall, input; /* of training until the last one */
-    struct sync_link *links;      /* as they were then */
+    struct figures_late *of_rank; /* rank 0: verdicts so far, per rank */
+    int looks;                    /* number of verdicts */
+    int64_t iteration;            /* iteration of the last verdict */
+    double seconds, stall, input; /* times of training until the last verdict */
+    struct sync_link *links;      /* per rank: state of the link at the last verdict */
     double *sorted;               /* scratch, a number for each rank */
 };
 
@@ -80,7 +80,7 @@ void stragglers_put(struct stragglers *late, struct sync *sync, const struct net
         struct sync_link now = sync_link(sync, r), *before = &late->links[r];
         double took = 1e-9 * (double)(now.ns - before->ns),
                bytes = (double)(now.bytes - before->bytes);
-        assert(now.ns >= before->ns && now.bytes >= before->bytes); /* they only count up */
+        assert(now.ns >= before->ns && now.bytes >= before->bytes); /* counters only rise */
         *before = now;
         seen[r].link += took;
         seen[r].bytes += bytes;
@@ -94,7 +94,7 @@ void stragglers_put(struct stragglers *late, struct sync *sync, const struct net
 
 /* ---- judging; rank 0 ---- */
 
-/* Of an even number the lower one: of two ranks the quicker is what the other is held against.
+/* Returns the lower median over workers: of two ranks, the slower is compared with the faster.
  * first: rank 0's number. */
 static double median_of(struct stragglers *late, const double *first)
 {
@@ -103,7 +103,7 @@ static double median_of(struct stragglers *late, const double *first)
     return median_lower(late->sorted, late->job->nworkers);
 }
 
-/* Who computes, or waits for input, longer than the others; -1: nobody does. */
+/* Finds the worker that computes, or waits for input, longer than the others; -1: none does. */
 static int find_slow(struct stragglers *late, const struct seen *seen, double seconds,
                      enum late_cause *cause, double *behind)
 {
@@ -123,8 +123,8 @@ static int find_slow(struct stragglers *late, const struct seen *seen, double se
     return most > LATE_PART * seconds && most > LATE_SECONDS ? found : -1;
 }
 
-/* Whose messages take longest where training waits for messages. Of fewer than four
- * ranks one that is slow makes all look slow. */
+/* Finds the rank whose messages take longest, if training waits for messages; -1: none. Among fewer
+ * than four ranks, one slow rank makes all look slow. */
 static int find_slow_link(struct stragglers *late, const struct seen *seen, double seconds,
                           double *behind)
 {
@@ -163,7 +163,7 @@ void stragglers_judge(struct stragglers *late, int64_t iteration, const double *
 
     if (!late || late->job->rank != 0 || iteration <= late->iteration)
         return;
-    seconds = seen->compute + seen->input + seen->stall; /* rank 0's, and so everybody's */
+    seconds = seen->compute + seen->input + seen->stall; /* alike on all ranks */
     rank = find_slow(late, seen, seconds, &cause, &behind);
     if (rank < 0) {
         cause = LATE_NETWORK;

@@ -130,7 +130,7 @@ int exchange_form_all(struct exchange *e, const struct exchange_options *options
 
 /* ---- choice of schemes ---- */
 
-/* Returns where plans are played. Links carry dilated bytes, and are faster by `dilate` already. */
+/* Returns options to simulate plans; links carry dilated bytes, and are faster by `dilate`. */
 static struct simulate_options where_played(const struct exchange *e)
 {
     int dilate = e->options->dilate > 1 ? e->options->dilate : 1;
@@ -142,7 +142,7 @@ static struct simulate_options where_played(const struct exchange *e)
                                      .bytes_per_second = e->cap * dilate};
 }
 
-/* Chooses on rank 0 (so do `choose` and `deal`). deal: see exchange_choose. */
+/* Finds the layers' times, and chooses; on rank 0. deal: see exchange_choose. */
 static int ask(struct exchange *e, const struct exchange_net *net, const struct plan_options *how,
                struct exchange_deal *deal, struct choose_answer *answer)
 {
@@ -154,7 +154,7 @@ static int ask(struct exchange *e, const struct exchange_net *net, const struct 
                         exchange_choose(e->options, &e->shape, net, &cluster, how, deal, answer));
 }
 
-/* Chooses on rank 0. way: per group, the index of its way in `ways`. */
+/* Chooses schemes on rank 0. way: per group, the index of its scheme and encoding in `ways`. */
 static int choose(struct exchange *e, const struct exchange_net *net, struct plan_options *how,
                   const struct ways *ways, int *way)
 {
@@ -300,7 +300,7 @@ int exchange_plan_all(struct exchange *e, const struct exchange_net *net)
     return status;
 }
 
-/* Plays a bucket of several groups as one group. */
+/* Simulates a bucket of several groups as one group. */
 static int play_bucket(const struct exchange *e, const struct bucket *b, double *seconds)
 {
     const struct plan *plan = e->plan;

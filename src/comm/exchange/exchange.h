@@ -22,12 +22,13 @@ struct exchange_member {
     bool dry_run;                    /* true: the run writes no file */
     /* Paces of workers, beside the times of find_work; NULL: all workers are equal. */
     const struct simulate_pace *paces;
-    const char *no_team; /* reason why engines with own memory may not add up; or NULL */
+    const char *no_team; /* reason why GPUs of a node may not add up; or NULL */
     void *context;       /* first argument of the functions below */
-    /* Logs a notice or a warning. All ranks call it alike. */
+    /* Logs a notice or a warning; called alike on all ranks. */
     void (*say)(void *context, bool warning, const char *text);
-    /* Called before products are measured (begins), which needs all cores, and after. *device is
-     * member.device, and may be replaced by the device to measure. May be NULL. */
+    /* Called with `begins` before products are measured, which needs all cores, and without
+     * `begins` after. *device is member.device, and may be replaced by the device to measure. Or
+     * NULL. */
     int (*measure)(void *context, bool begins, const struct device **device);
     /* Finds the seconds of each layer's passes on this cluster; may correct its figures. On rank
      * 0. */
@@ -71,8 +72,8 @@ int exchange_measure_all(struct exchange *exchange);
 int exchange_deal_all(struct exchange *exchange, const struct exchange_net *net,
                       struct exchange_deal *shares);
 
-/* Chooses ways, measuring the cluster only if there is a choice, and makes the plan. Fails if the
- * plan sends too much for the limit on sends. */
+/* Chooses each group's scheme and encoding, measuring the cluster only if there is a choice, and
+ * makes the plan. Fails if the plan sends too much for the limit on sends. */
 int exchange_plan_all(struct exchange *exchange, const struct exchange_net *net);
 
 /* Makes sync. job: the user's part of its options; the rest comes from exchange->options. A meter

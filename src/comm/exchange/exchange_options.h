@@ -7,8 +7,8 @@
 #include "sync/sync.h"
 #include "util/option.h"
 
-/* The program's part that parses options. It decides which options exist, and how messages write
- * their names: --tune=chunk for training, chunk for the library. */
+/* The user of the options, which decides the rows and the names in messages: --tune=chunk for
+ * training, chunk for the library. */
 enum exchange_door { EXCHANGE_TRAIN, EXCHANGE_PLAN, EXCHANGE_LIBRARY };
 
 /* Values of `hierarchy` besides a number of ranks. */
@@ -52,8 +52,8 @@ struct exchange_options exchange_options_usual(enum exchange_door door);
 void exchange_add_rows(struct option_rows *rows, struct exchange_options *options,
                        const char *comm_help);
 
-/* Returns an option's name for messages of options->door. word: its name on the command line, with
- * dashes. */
+/* Returns an option's name as messages write it: "chunk" in the library, elsewhere `word`, the name
+ * on the command line ("--tune=chunk"). */
 const char *exchange_word(const struct exchange_options *options, const char *word);
 
 /* Turns lossy=bf16 into wire=bf16 if a scheme is given. Fails with a message if parsed options

@@ -2,7 +2,7 @@
 #ifndef POSEIDON_EXCHANGE_LOST_H
 #define POSEIDON_EXCHANGE_LOST_H
 
-enum { EXCHANGE_LOST = 76 }; /* exit status of such a process */
+enum { EXCHANGE_LOST = 76 }; /* exit status after the loss of another rank */
 
 struct exchange_end {
     const char *program;         /* first words of the message: "poseidon train" */

@@ -95,7 +95,7 @@ static void adapt(struct exchange *e)
 
     exchange_cap(&e->shape, e->cap, cluster);
     if (e->member.blank)
-        cluster->core_share = 0; /* in a replay nobody computes, so traffic takes nothing away */
+        cluster->core_share = 0; /* a replay computes nothing that traffic could slow */
     if (e->options->direct == SYNC_DIRECT_ON)
         cluster->device_Bps = 0; /* MPI reads and writes device memory itself */
     if (dilate > 1) {            /* links are faster by the factor that shortens messages */

@@ -19,7 +19,7 @@ void saved_plan_describe(const struct plan *plan, struct strbuf *out)
     }
 }
 
-/* Finds a way by name; "-" is no scheme. Returns false if no way has that name. */
+/* Finds a scheme and its encoding by the way's name; "-" is no scheme. Returns false if unknown. */
 static bool find_way(const struct ways *ways, const char *name, struct way *out)
 {
     *out = (struct way){.scheme = NULL};

@@ -5,7 +5,7 @@
 #include "plan/plan.h"
 #include "util/strbuf.h"
 
-/* Appends the plan's ranks, sizes and the way of each group, one a line. */
+/* Appends the plan as lines: its ranks and sizes, then each group's way (scheme and encoding). */
 void saved_plan_describe(const struct plan *plan, struct strbuf *out);
 
 /* Reads a saved plan's text into `way` (ngroups places) and how->sizes without the window. Returns

@@ -61,7 +61,7 @@ void exchange_shape_part(struct exchange_shape *shape, const struct exchange_fac
     shape->rails = 1;
 }
 
-/* Sets who leads. On a single node without dedicated servers every worker leads its share of the
+/* Sets the leaders. On a single node without dedicated servers every worker leads its share of the
  * parameters, because each has a core and no one else to send to. */
 static void put_together(const struct exchange_options *o, struct exchange_shape *shape)
 {

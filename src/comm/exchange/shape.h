@@ -17,12 +17,12 @@ struct exchange_facts {
     bool reproducible;             /* gradients are added up along one tree over all workers */
     bool unlike;                   /* with reproducible: workers have different numbers of grains */
     bool own_memory;               /* true if some worker computes in memory of its own (GPU) */
-    const char *no_team;           /* reason why such engines cannot add up; NULL: they can */
+    const char *no_team;           /* reason why GPUs of a node cannot add up; NULL: they can */
     const char *saved_plan; /* text of the resumed run's plan (exchange/saved_plan.h); NULL: none */
 };
 
 struct exchange_shape {
-    struct node_map nodes; /* nodes of workers; .node NULL: each its own node; owned */
+    struct node_map nodes; /* nodes of workers; .node NULL: a node for each worker; owned */
     char hindered[256];    /* reason why hierarchy=auto was given up; "": not given up */
     bool only;             /* true if all workers are on one machine and share its memory */
     bool asks; /* true if comm=auto chooses by the cluster's figures, not by the paper's rule */

@@ -1,6 +1,6 @@
-/* Gathering, pairs, lanes, arrows. A receive is posted long before its data is sent, so only the
- * send's beginning shows when the data travelled. Messages between two ranks with one tag never
- * overtake each other: a receive's send is the last such send before the arrival. */
+/* Gathers and pairs events, deals lanes, draws arrows. A receive is posted long before its data is
+ * sent, so only the send's beginning shows when the data travelled. Messages between two ranks with
+ * one tag never overtake each other: a receive's send is the last such send before the arrival. */
 #include "timeline/merge.h"
 
 #include <assert.h>
@@ -88,7 +88,7 @@ int timeline_gather(MPI_Comm comm, const struct trace *trace, const struct timel
     *out = NULL;
     MPI_Comm_size(comm, &nranks);
     describe_rank(trace, about, &mine);
-    assert(mine.nevents * sizeof *mine.events <= INT_MAX); /* buffers are limited */
+    assert(mine.nevents * sizeof *mine.events <= INT_MAX); /* the recorder limits its buffers */
     if (error_agree(comm, copy_events(trace, about, &mine)) ||
         agree_gather(comm, &mine, sizeof mine, "the trace", &all)) {
         free(mine.events);

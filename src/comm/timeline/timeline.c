@@ -141,7 +141,7 @@ static void put_event(struct timeline_writer *w, int pid, const struct trace_eve
     enum trace_kind kind = (enum trace_kind)event->kind;
     const char *what = kinds[kind].name;
     const char *layer = name_of_event(w, event);
-    char title[1100]; /* longer by far than a layer's name */
+    char title[1100]; /* room for far more than a layer's name */
 
     put_comma(w);
     if (kind == TRACE_ITERATION)
