@@ -39,6 +39,16 @@ static int check_skips(const struct trainer_options *o)
     return 0;
 }
 
+/* Snapshots by a part of the time come every few seconds. */
+static int check_keep(const struct trainer_options *o)
+{
+    return o->snapshot_every.share > 0 && o->keep == 0
+               ? error_set("--snapshot-every=%g%% writes a snapshot every few seconds: --keep=N "
+                           "says how many of them stay, expected at least 1",
+                           100 * o->snapshot_every.share)
+               : 0;
+}
+
 /* The text of --reproducible. Fails where gradients add up in another order, or not all. */
 static int settle_reproducible(struct train_request *r)
 {
@@ -96,5 +106,5 @@ int train_options_settle(struct train_request *r)
     o->of_run = strbuf_text(&r->run);
     return error_status(strbuf_status(&r->run) || exchange_settle(&o->exchange, NULL) ||
                         settle_reproducible(r) || settle_fake_data(r) || settle_outputs(r) ||
-                        check_skips(o));
+                        check_skips(o) || check_keep(o));
 }

@@ -18,6 +18,12 @@ enum ps_update {
     PS_UPDATE_DEVICE, /* of the worker that serves; an error where its engine has none */
 };
 
+/* When snapshots are written beside the solver's; both 0: never. */
+struct saving_pace {
+    double seconds; /* > 0: seconds from one snapshot to the next, at most */
+    double share;   /* > 0: largest part of the time that snapshots may cost */
+};
+
 /* What the user asked for. Strings are borrowed and NULL where they were not given. */
 struct trainer_options {
     const char *solver;              /* path of the solver file */
@@ -29,7 +35,7 @@ struct trainer_options {
     const char *run; /* the run's name; NULL: one of its own, or the resumed run's */
     enum signal_effect signals[SIGNALS]; /* per signal: what it does */
     struct deadline deadline;            /* until when training may last; rank 0's counts */
-    double snapshot_every;               /* > 0: seconds from one snapshot to the next, at most */
+    struct saving_pace snapshot_every;   /* of snapshots beside the solver's */
     int keep;                            /* > 0: the number of the run's snapshots that stay */
     const char *keep_best; /* an output of the first test net, by which the best snapshot stays,
                               too; "": its first accuracy; NULL: none */
