@@ -79,6 +79,19 @@ attempt_is_named() {
     return 1
 }
 
+# attempt_saves ARGUMENT...: whether these say when to save, or what they ask for saves nothing. Else the scripts have a
+# snapshot written as often as that costs 1 % of the time, and the last two stay.
+# shellcheck disable=SC2034 # the callers'
+attempt_pace='--snapshot-every=1% --keep=2'
+attempt_saves() {
+    for argument; do
+        case $argument in
+        --snapshot-every* | --keep | --keep=* | --dry-run* | --fake-data* | --engine=replay) return 0 ;;
+        esac
+    done
+    return 1
+}
+
 # attempt_pick TASK ARGUMENT: sets picked: the argument, or where it is a list of --comm or --set (--comm=ps,sfb, --set
 # base_lr=0.1,0.01), the same with the element of an array's task. Called for one argument after the other; swept says
 # by what this task differs from the others, for names of files.

@@ -12,6 +12,9 @@
 # With --global-batch among the options, training goes on with fewer hosts than N instead of waiting: the batch of an
 # iteration stays what it was. Without it the batch depends on the number of ranks, so N hosts are needed.
 #
+# Without --snapshot-every and --keep it adds --snapshot-every=1% --keep=2: a snapshot as often as that costs 1 % of the time,
+# of which two stay.
+#
 # TERM, INT and USR1 end it with a snapshot; the same command with --resume continues. Its status: 0 the training is
 # done, 75 stopped and saved, others: training failed by a mistake, or after three starts in a row (RESTARTS) without a newer
 # snapshot. POSEIDON, POSEIDON_JOBS, SETUP, CONTAINER and RESTARTS as in train.slurm; LAUNCH: mpirun and its options, but
@@ -75,6 +78,8 @@ attempt_state=$folder/state
 . "$jobs/attempt.sh" || exit 1
 attempt_find "$jobs" || exit 1
 attempt_is_named "$@" || set -- "$@" "--run=keep-$(date +%s)-$$" --resume
+# shellcheck disable=SC2086,SC2154 # words of attempt.sh
+attempt_saves "$@" || set -- "$@" $attempt_pace
 trap 'rm -rf "$folder"' EXIT
 trap 'attempt_stop INT' INT
 trap 'attempt_stop TERM' TERM HUP

@@ -42,7 +42,7 @@ forecast, plan|H|2196|src/app/forecast/* src/app/commands/{command_plan,plan_jso
 libposeidon|H|1298|src/comm/library/{library,option_string,poseidon,start,state}.*
 libposeidon: tensors on GPUs|H|297|src/comm/library/place.* src/base/device/module.*
 snapshots in Caffe'"'"'s two forms|H|2930|src/nn/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
-kept snapshots, the run and its lock|N|2430|src/app/keep/{snapshot_writer,kept_list,prefix_lock}.* src/app/keep/run*.*
+kept snapshots, the run and its lock|N|2506|src/app/keep/{snapshot_writer,kept_list,prefix_lock}.* src/app/keep/run*.*
 weights in Caffe'"'"'s other form|N|276|src/nn/snapshot/weights.* src/app/commands/command_convert_weights.c
 report|N|2054|src/app/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/app/say/result.c
 CSV, TensorBoard|c|470|src/app/report/curves.* src/app/say/metrics.c
@@ -57,9 +57,9 @@ shares of the batch by speed|N|460|src/app/compute/balance.*
 cores|N|385|src/app/job/cores.*
 doctor, device_query|c|1269|src/app/commands/{command_doctor,command_device_query,doctor*}.*
 options, help, suggestions|N|1679|src/app/commands/{foreign_options,options*,output_guard}.* src/base/util/{choice,option,suggest,units}.*
-train, main|H|1064|src/app/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
+train, main|H|1072|src/app/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
 test, time, classify, extract, summary|N|2378|src/app/commands/{command_classify,command_extract,command_summary,command_test,command_time,data_pace,model}.*
-util, the rest|H|3825|src/app/report/build_info.* src/nn/spec/h5.* src/base/util/{alloc,clock,error,file,file_kind,finite,json,log,machine,median,owner,path,progress,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
+util, the rest|H|3827|src/app/report/build_info.* src/nn/spec/h5.* src/base/util/{alloc,clock,error,file,file_kind,finite,json,log,machine,median,owner,path,progress,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
 '
 
 # Writes NAME|KIND|BUDGET|FILE|LINES of all files to $work/rows; fails where a file has no row, or two.

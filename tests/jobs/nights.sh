@@ -46,7 +46,7 @@ case $* in
     ;;
 *' true') exit 0 ;;
 esac
-printf '<%s>' "$@" | sed 's/<--bind-to><none>//; s/=keep-[0-9-]*>/=keep>/' >>calls
+printf '<%s>' "$@" | tee last | sed 's/<--bind-to><none>//; s/=keep-[0-9-]*>/=keep>/; s/<--snapshot-every=1%><--keep=2>//' >>calls
 echo >>calls
 play=$(head -n 1 plays)
 sed -i 1d plays
@@ -99,4 +99,9 @@ program="$home/build/poseidon"
 # calls are compared in one line
 flat() {
     tr '\n' '~'
+}
+
+# The pace of snapshots that the scripts add, by the last start's arguments: once where the user says nothing of it.
+paced() { # NAME TIMES
+    same "$1: --snapshot-every=1% --keep=2" "$2" "$(grep -o '<--snapshot-every=1%><--keep=2>' last | wc -l | tr -d ' ')"
 }

@@ -17,6 +17,7 @@ DEAD=n1 keep --hosts=2 -- --solver='my solver'
 same "$name" "$(printf '%s' "<-np><2><--host><n2:1,n3:1><$program><train><--solver=my solver><--run=keep><--resume>" | flat)" "$(head -n 2 calls | flat | sed 's/~$//')"
 same "$name" "$(printf '%s' "<-np><2><--host><n2:1,n3:1><$program><train><--solver=my solver><--run=keep><--resume><--resume>" | flat)" "$(tail -n 2 calls | flat | sed 's/~$//')"
 same "$name" 0 "$status"
+paced "$name" 1
 name='keep_running.sh: fewer hosts'
 plays 'begin 0'
 DEAD=n1 keep --ranks-per-host=2 -- --global-batch=32
@@ -40,6 +41,13 @@ same "$name" 1 "$status"
 said 'n1: ssh: Could not resolve hostname: Name or service not known'
 said '1 of 3 hosts answer; waiting for n1 n3'
 same "$name: a reason is said once" 1 "$(grep -c 'n3: ssh: ' said)"
+name='keep_running.sh: snapshots as the user says'
+for pace in --keep=3 --snapshot-every=1h '--keep 3' --fake-data; do
+    plays 'begin 0'
+    # shellcheck disable=SC2086 # words
+    keep -- --solver=a $pace
+    paced "$name, $pace" 0
+done
 name='keep_running.sh: mistakes and starts without progress'
 plays 'begin 1'
 keep -- --solver=a

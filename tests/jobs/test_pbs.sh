@@ -62,6 +62,7 @@ ARGUMENTS='--solver=my\ solver --comm=ps,sfb' qsub -v ARGUMENTS jobs/train.pbs
 pbs_run 5.head
 same "$name" "$(printf '%s' "qsub~$pbs_start<--solver=my solver><--comm=ps,sfb><--run=pbs-5.head><--resume>" | flat)" "$(flat <calls | sed 's/~$//')"
 same "$name" 0 "$status"
+paced "$name" 1
 
 name='PBS: qrerun, a dead node, preemption: the same job goes on'
 plays 'begin until @40 stopped 75' 'begin 0'

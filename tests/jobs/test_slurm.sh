@@ -51,7 +51,7 @@ case $* in
     exit 0
     ;;
 esac
-printf '<%s>' srun "$@" >>calls
+printf '<%s>' srun "$@" | sed 's/<--snapshot-every=1%><--keep=2>//' >>calls
 echo >>calls
 echo 'I1122 06:46:26.354779 20217 loop.c:94] Solving LeNet' >&2
 END
@@ -79,6 +79,7 @@ plays 'begin @100 0'
 slurm --solver='my solver.prototxt' "--weights=it's \"x\" \$y *" "a${newline}b"
 same "$name" "$(printf '%s' "$start<--solver=my solver.prototxt><--weights=it's \"x\" \$y *><a${newline}b><--run=slurm-77><--resume>" | flat)" "$(flat <calls | sed 's/~$//')"
 same "$name" 0 "$status"
+paced "$name" 1
 
 name='Slurm: stopped and saved by its warning, the job goes back and on'
 plays 'begin until @250 stopped 75' 'begin 0'

@@ -108,8 +108,8 @@ ended() {
     [ "$status" -eq "$2" ] || { fail "$1: exit status $status, expected $2"; tail -n 5 "$log"; }
 }
 
-count() { # TEXT
-    grep -c -e "$1" "$log"
+count() { # TEXT [LOG]
+    grep -c -e "$1" "${2:-$log}"
 }
 
 states() {

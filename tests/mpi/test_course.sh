@@ -131,7 +131,7 @@ ends 0 'Optimization Done' 2 --summary=run.json --keep-best --resume
 best 'the last test'
 cmp before.h5 x_iter_30.solverstate.h5 || fail 'the last test: its snapshot was written again'
 grep -q 'Trained iterations' run.log && fail 'the last test: iterations were trained'
-ends 1 "is finished: .*To train on, raise max_iter; to start again" 2 --keep-best --resume
+ends 0 "is finished, and no file is written. To train on, raise max_iter; to start again" 2 --keep-best --resume
 
 # A kill between the two names of the best: they differ, and the next start makes them one pair.
 ln -f x_iter_29.solverstate.h5 x_best.solverstate.h5
@@ -252,6 +252,6 @@ grep -q overwrites run.log && fail 'other iterations: overwrites'
 # with rates that follow max_iter the end says how to train on
 solver 'lr_policy: "poly"' 'power: 1' 'max_iter: 9' 'test_interval: 100'
 ends 0 '' 1
-ends 1 'To train on, raise max_iter and give --snapshot=FILE, for the rates of lr_policy "poly" follow max_iter' 1 --resume
+ends 0 'To train on, raise max_iter and give --snapshot=FILE, since the rates of lr_policy "poly" follow max_iter' 1 --resume
 ends 0 'Resuming from .*iter_9' 1 --snapshot="$(ls -t x_iter_9.solverstate*)" --max-iter=10
 finish

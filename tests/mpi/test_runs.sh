@@ -31,7 +31,7 @@ runs 0 'Resuming from .*run_iter_12.solverstate.h5' --run=new --resume --max-ite
 runs 1 'run_iter_12.solverstate.h5 already belongs to a run of that name' --run=new
 
 # The file tells which run is meant where nobody says so; a finished run is not taken for a new one's.
-runs 1 "run 'new' is finished: .*run_iter_12.solverstate.h5 is its iteration 12 of 12. To train on, raise max_iter" --resume --max-iter=12
+runs 0 "the snapshot is of iteration 12, and training ends with iteration 12. Run 'new' is finished, and no file is written. To train on, raise max_iter" --resume --max-iter=12
 runs 0 'Resuming from .*run_iter_12.solverstate.h5' --resume --max-iter=14
 # What it trains: another seed, rate, net, data. The first that differs is named.
 runs 1 "run.run is of run 'new', which trains something else (random_seed: 1 there, 2 here)" --resume --set random_seed=2
@@ -61,7 +61,7 @@ runs 0 '' --solver=binary.prototxt --run=first
 rm binary.run
 runs 0 "Ignoring 1 snapshot of other runs, the newest of them .*binary_iter_4.solverstate of run 'first'" --solver=binary.prototxt --run=second --resume --max-iter=2
 rm -f binary.run binary_iter_2.*
-runs 1 "run 'first' is finished" --solver=binary.prototxt --resume
+runs 0 "Run 'first' is finished" --solver=binary.prototxt --resume
 # A model that another run has written over since does not go with its state.
 cp binary_iter_4.solverstate kept.state
 runs 0 '' --solver=binary.prototxt --run=third

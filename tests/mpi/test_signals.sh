@@ -101,6 +101,17 @@ sed -n 's/.*Snapshotting solver state.*_iter_\([0-9]*\)\..*/\1/p' every.log |
 grep -q '[0-9]* snapshots paused training for .* s in total' every.log || fail 'nothing is said of the stall by snapshots'
 rm -f run_iter_* run.run
 
+# As often as they cost no more than a part of the time; three come within seconds.
+# shellcheck disable=SC2086
+begin 2 share.log --solver=solver.prototxt $slowly --snapshot-every=1% --keep=2
+until [ "$(count 'Snapshotting solver state')" -ge 3 ] || ! kill -0 $launcher 2>/dev/null; do sleep 0.2; done
+kill -USR1 "$(cat pid.1)"
+ended '--snapshot-every=1%' 75
+[ "$(count 'Snapshotting solver state')" -ge 3 ] || fail "--snapshot-every=1%: $(count 'Snapshotting solver state') snapshots"
+[ "$(count 'No snapshot is written before the end')" = 0 ] && [ "$(count 'No snapshot is written before the end' one.log)" = 1 ] ||
+    fail 'a start that saves nothing does not say so once'
+rm -f run_iter_* run.run
+
 # Stopped at different moments and started again by the same command line: the run that never stopped. It has no end
 # until it was stopped five times; only then it is known how long it, and the run that it is held against, are to be.
 # whole NAME RANKS OPTION...
@@ -142,6 +153,10 @@ says() {
     train 2 refused.log --solver=solver.prototxt "$@" && fail "accepted: $*"
     grep -qF -e "$text" refused.log || { fail "'$text' is not said for $*"; tail -n 3 refused.log; }
 }
+says '--snapshot-every=1% writes a snapshot every few seconds: --keep=N says how many' --snapshot-every=1%
+for share in 0% 51% 200% -1% nan% %; do
+    says "found '$share'" --snapshot-every=$share --keep=2
+done
 says '--time-limit expects a duration with its unit such as 90s, 30min, 4h or 1:30:00, found' --time-limit=30
 SLURM_JOB_END_TIME=soon says 'SLURM_JOB_END_TIME=soon: expected a number of seconds; --time-limit=none' --max-iter=2
 says 'Invalid signal effect "die" was specified: --sigint-effect expects none, snapshot or stop' --sigint_effect=die

@@ -48,6 +48,13 @@ double run_saving_seconds(const struct training_run *run)
     return saving_seconds;
 }
 
+bool run_saving_is_due(struct training_run *run, double since)
+{
+    double every = run->job->options->snapshot_every.seconds;
+
+    return every > 0 && since >= every;
+}
+
 struct ranks {
     struct trainer_options options;
     struct training_run run;
@@ -62,7 +69,7 @@ static void make(struct ranks *r)
     *r = (struct ranks){.options.signals = {[SIGNAL_INT] = SIGNAL_STOP,
                                             [SIGNAL_HUP] = SIGNAL_SNAPSHOT,
                                             [SIGNAL_TERM] = SIGNAL_STOP},
-                        .run.ends = INFINITY};
+                        .run = {.job = &r->job[0], .ends = INFINITY}};
     saving_seconds = 0;
     for (int i = 0; i < RANKS; i++) {
         r->sync[i].sums = &r->sums;
@@ -186,7 +193,7 @@ START_TEST(a_snapshot_is_due_by_the_clock_unless_one_comes_anyway)
     struct ranks r;
 
     make(&r);
-    r.options.snapshot_every = 10;
+    r.options.snapshot_every.seconds = 10;
     r.monitor[0].signals.saved -= 1e6;
     come_to(&r, 0, 0, 0, false);
     come_to(&r, 1, 0, 0, false);

@@ -39,6 +39,16 @@ static int check_skips(const struct trainer_options *o)
     return 0;
 }
 
+/* Fails if nothing bounds the number of snapshots that --snapshot-every=P% writes. */
+static int check_keep(const struct trainer_options *o)
+{
+    return o->snapshot_every.share > 0 && o->keep == 0
+               ? error_set("--snapshot-every=%g%% writes a snapshot every few seconds: --keep=N "
+                           "says how many of them stay, expected at least 1",
+                           100 * o->snapshot_every.share)
+               : 0;
+}
+
 /* Settles --reproducible. Fails if gradients are not whole or add up in another order. */
 static int settle_reproducible(struct train_request *r)
 {
@@ -96,5 +106,5 @@ int train_options_settle(struct train_request *r)
     o->of_run = strbuf_text(&r->run);
     return error_status(strbuf_status(&r->run) || exchange_settle(&o->exchange, NULL) ||
                         settle_reproducible(r) || settle_fake_data(r) || settle_outputs(r) ||
-                        check_skips(o));
+                        check_skips(o) || check_keep(o));
 }

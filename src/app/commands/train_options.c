@@ -144,9 +144,10 @@ static void add_endings(struct train_request *r, struct option_rows *rows)
          "stop and save before this time is over (4h, 30min, 1:30:00; none; default: the "
          "scheduler's limit)",
          .parse = deadline_parse},
-        {"snapshot-every", OPTION_CALL, &o->snapshot_every, "DURATION",
-         "write a snapshot at least this often, in addition to the solver's",
-         .parse = units_parse_pause, .engines = "cpu cuda"},
+        {"snapshot-every", OPTION_CALL, &o->snapshot_every, "DURATION|P%",
+         "write a snapshot at least this often, in addition to the solver's; P%, with --keep: as "
+         "often as snapshots cost no more of the time, such as 1%",
+         .parse = saving_pace_parse, .engines = "cpu cuda"},
         {"max-bad", OPTION_INT, &o->max_bad, "N",
          "leave out up to N damaged records of each data set and rank, such as an image that "
          "cannot be decoded or is missing, and name them (default 0: an error)",

@@ -18,6 +18,12 @@ enum ps_update {
     PS_UPDATE_DEVICE, /* device of the worker that serves; an error if its engine has none */
 };
 
+/* Pace of snapshots beside the solver's; both 0: none. */
+struct saving_pace {
+    double seconds; /* > 0: seconds from one snapshot to the next, at most */
+    double share;   /* > 0: largest part of the time that snapshots may cost */
+};
+
 /* Options as the user gave them. Strings are borrowed; NULL: not given. */
 struct trainer_options {
     const char *solver;              /* path of the solver file */
@@ -29,7 +35,7 @@ struct trainer_options {
     const char *run; /* name of the run; NULL: a new name, or the resumed run's */
     enum signal_effect signals[SIGNALS]; /* effect of each signal */
     struct deadline deadline;            /* end of the time for training; rank 0's counts */
-    double snapshot_every;               /* > 0: most seconds from one snapshot to the next */
+    struct saving_pace snapshot_every;   /* pace of snapshots beside the solver's */
     int keep;                            /* > 0: number of the run's snapshots to keep */
     const char *keep_best; /* output of the first test net by which the best snapshot is kept, too;
                               "": its first accuracy; NULL: none */

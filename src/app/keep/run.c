@@ -101,37 +101,22 @@ static bool has_reached_end(const struct training_run *run, int64_t iteration)
 
 bool run_is_finished(const struct training_run *run, const struct train_state *at)
 {
-    if (!has_reached_end(run, at->iteration))
-        return false;
-    LOG_INFO(run->job->log,
-             "Nothing is left to do: the snapshot is of iteration %" PRId64
-             ", and training ends with iteration %d. No file is written; a larger max_iter trains "
-             "on",
-             at->iteration, run->job->max_iter);
-    return true;
-}
-
-/* Fails if the run to resume is finished: a new job would end at once, with the old job's model. A
- * --run=NAME given by the user means that very run. */
-static int check_unfinished(const struct training_run *run)
-{
-    const struct checkpoint_entry *newest = newest_candidate(run);
     char more[160] = "raise max_iter";
 
-    if (!run->job->options->resume || run->job->options->run || !newest ||
-        !has_reached_end(run, newest->iteration))
-        return 0;
+    if (!has_reached_end(run, at->iteration))
+        return false;
     if (policy_follows_end(&run->job->policy))
-        snprintf(
-            more, sizeof more,
-            "raise max_iter and give --snapshot=FILE, for the rates of lr_policy \"%s\" follow "
-            "max_iter and would be others",
-            run->job->solver->lr_policy);
-    return error_set("--resume: run '%s' is finished: %s is its iteration %" PRId64
-                     " of %d. To train on, %s; to start again, leave --resume out or give the "
-                     "solver another snapshot_prefix; --run=%s names this run",
-                     run->file.run, newest->path, newest->iteration, run->job->max_iter, more,
-                     run->file.run);
+        snprintf(more, sizeof more,
+                 "raise max_iter and give --snapshot=FILE, since the rates of lr_policy \"%s\" "
+                 "follow max_iter",
+                 run->job->solver->lr_policy);
+    LOG_INFO(run->job->log,
+             "Nothing is left to do: the snapshot is of iteration %" PRId64
+             ", and training ends with iteration %d. Run '%s' is finished, and no file is written. "
+             "To train on, %s; to start again, leave --resume out or give the solver another "
+             "snapshot_prefix",
+             at->iteration, run->job->max_iter, run->file.run, more);
+    return true;
 }
 
 static bool keeps_snapshots(const struct training_run *run)
@@ -208,8 +193,6 @@ int run_check_same(struct training_run *run)
     if (!run->path || !run->job->options->resume)
         return 0;
     assert(run->job->rank == 0 && run->digest[0]);
-    if (check_unfinished(run))
-        return -1;
     if (is_known(run)) {
         if (!strcmp(run->found.digest, run->digest))
             return 0;
@@ -431,11 +414,32 @@ static int count_start(struct training_run *run, int64_t first)
         run->file.run, FRUITLESS_STARTS, first, run->path);
 }
 
+/* Says once that a killed run has nothing to resume from. */
+static void tell_unsaved(const struct training_run *run, int64_t first)
+{
+    const struct trainer_options *o = run->job->options;
+    int every = run->job->solver->snapshot;
+    int64_t next = every > 0 ? (first / every + 1) * every : INT64_MAX;
+
+    if (next >= run->job->max_iter && o->snapshot_every.seconds <= 0 &&
+        o->snapshot_every.share <= 0 && !o->keep_best && run->job->max_iter > first)
+        LOG_INFO(run->job->log,
+                 "No snapshot is written before the end: if the run is killed, it starts again at "
+                 "iteration %" PRId64 "; %s",
+                 first,
+                 run_prefix(run) ? "--snapshot-every=1% --keep=2 saves as it goes"
+                                 : "give the solver a snapshot_prefix, and --snapshot-every=1% "
+                                   "--keep=2");
+}
+
 int run_begin(struct training_run *run, int64_t first, char *plan)
 {
     assert(!run->plan && first >= 0); /* called once */
     run->plan = plan;
-    if (job_rehearses(run->job) || !run_prefix(run))
+    if (job_rehearses(run->job))
+        return 0;
+    tell_unsaved(run, first);
+    if (!run_prefix(run))
         return 0;
     memcpy(run->file.digest, run->digest, sizeof run->digest);
     run->file.about = strbuf_take(&run->about);

@@ -37,6 +37,8 @@ struct training_run {
     double residuals_bytes; /* bytes of residuals per snapshot; 0: the schemes have none. On all
                                ranks */
     double residuals_seconds; /* seconds of the last writing of residuals */
+    double stall;             /* seconds that training stood still for the last snapshot */
+    bool told_pace;           /* the log says how far apart snapshots are */
     double ends; /* rank 0's deadline, by this rank's clock_seconds; INFINITY: none. On all ranks */
 };
 
@@ -113,6 +115,14 @@ int run_finish_saving(struct training_run *run, bool patient);
 
 /* Returns the seconds from copy to disk of a snapshot; an estimate before the first one. Rank 0. */
 double run_saving_seconds(const struct training_run *run);
+
+/* Parses --snapshot-every into a struct saving_pace: a duration, or a part of the time as "1%". */
+int saving_pace_parse(const char *option, const char *text, void *target);
+
+/* Returns true if a snapshot is due `since` seconds after the last one, by --snapshot-every. With a
+ * part of the time: if what the last snapshot cost, training's stall and the writer's processor
+ * time, is no larger a part of `since`. Says once where that makes snapshots rare. Rank 0. */
+bool run_saving_is_due(struct training_run *run, double since);
 
 /* Writes the copied snapshots and unlocks the prefix, after a failure whose message stays. */
 void run_abandon(struct training_run *run);

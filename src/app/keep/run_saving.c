@@ -6,6 +6,7 @@
 
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/units.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -15,6 +16,10 @@
 
 /* Seconds of retrying the last snapshot: after a failure and at least; without a time limit. */
 enum { LAST_TRIES_SECONDS = 15, LONG_TRIES_SECONDS = 600 };
+
+/* With --snapshot-every=P%: seconds before the first snapshot, and between snapshots that are rare.
+ */
+enum { FIRST_SAVING_SECONDS = 1, RARE_SAVING_SECONDS = 60 };
 
 #define USUAL_SAVING_Bps 50e6 /* rate before the first snapshot: a busy file server's */
 
@@ -133,7 +138,8 @@ int run_check_values(struct training_run *run, const struct rates *rates, int64_
 int run_expect_saving(struct training_run *run)
 {
     const struct trainer_options *o = run->job->options;
-    bool saves = run->job->solver->snapshot > 0 || o->snapshot_every > 0;
+    bool saves = run->job->solver->snapshot > 0 || o->snapshot_every.seconds > 0 ||
+                 o->snapshot_every.share > 0;
     bool keeps = run->keeps && (o->keep > 0 || o->keep_best); /* to prune what a kill has left */
 
     return run->job->rank == 0 && !job_rehearses(run->job) && (saves || keeps) && !run->writer
@@ -160,6 +166,45 @@ int run_finish_saving(struct training_run *run, bool patient)
         left = LONG_TRIES_SECONDS;
     return snapshot_writer_finish(run->writer,
                                   patient && left > LAST_TRIES_SECONDS ? left : LAST_TRIES_SECONDS);
+}
+
+int saving_pace_parse(const char *option, const char *text, void *target)
+{
+    struct saving_pace *pace = target;
+    char *end;
+    double percent = strtod(text, &end);
+
+    *pace = (struct saving_pace){0};
+    if (end == text || strcmp(end, "%") != 0)
+        return units_parse_pause(option, text, &pace->seconds);
+    pace->share = percent / 100;
+    return pace->share > 0 && pace->share <= 0.5
+               ? 0
+               : error_set("%s expects a part of the time above 0%% and up to 50%% such as 1%%, "
+                           "found '%s'",
+                           option, text);
+}
+
+bool run_saving_is_due(struct training_run *run, double since)
+{
+    const struct saving_pace *pace = &run->job->options->snapshot_every;
+    double work = run->writer ? snapshot_writer_work(run->writer) : 0, apart, lasts;
+
+    if (pace->share <= 0)
+        return pace->seconds > 0 && since >= pace->seconds;
+    if (work < 0) /* on its way */
+        return false;
+    lasts = run->writer ? snapshot_writer_seconds(run->writer) : 0;
+    apart = lasts > 0 ? (run->stall + work) / pace->share : FIRST_SAVING_SECONDS;
+    if (fmax(apart, lasts) > RARE_SAVING_SECONDS && !run->told_pace) {
+        run->told_pace = true;
+        LOG_INFO(run->job->log,
+                 "Snapshots are at least %s apart: one costs training %s, takes %s to reach the "
+                 "disk, and --snapshot-every allows %g%% of the time",
+                 units_seconds(fmax(apart, lasts)).text, units_seconds(run->stall + work).text,
+                 units_seconds(lasts).text, 100 * pace->share);
+    }
+    return since >= apart;
 }
 
 double run_saving_seconds(const struct training_run *run)

@@ -54,6 +54,7 @@ struct snapshot_writer {
     bool hopeless;  /* no later snapshot can be composed or may be written: see `reason` */
     char *reason;   /* message of the last failure */
     double seconds; /* seconds from copy to disk of the last snapshot */
+    double work;    /* processor seconds of the thread for the last snapshot */
     struct kept_list kept;
 };
 
@@ -224,6 +225,7 @@ static void try_once(struct snapshot_writer *writer, struct slot *slot)
 {
     int64_t iteration = slot ? checkpoint_iteration(slot->copy) : writer->kept.best.iteration;
     bool over = writer->hasty;
+    double work = clock_thread_seconds();
     int status;
 
     assert((!slot || slot->full) && !writer->busy);
@@ -240,8 +242,10 @@ static void try_once(struct snapshot_writer *writer, struct slot *slot)
         remember_reason(writer);
     else
         writer->pause = FIRST_PAUSE;
-    if (slot && !status)
+    if (slot && !status) {
         writer->seconds = clock_seconds() - slot->begun;
+        writer->work = clock_thread_seconds() - work;
+    }
     writer->hopeless |= status && status != CHECKPOINT_NOT_WRITTEN;
     if (status == CHECKPOINT_NOT_WRITTEN && !writer->ends)
         put_off(writer, iteration);
@@ -559,6 +563,18 @@ double snapshot_writer_seconds(struct snapshot_writer *writer)
     seconds = writer->seconds;
     pthread_mutex_unlock(&writer->mutex);
     return seconds;
+}
+
+double snapshot_writer_work(struct snapshot_writer *writer)
+{
+    double work;
+
+    pthread_mutex_lock(&writer->mutex);
+    work = writer->busy || is_untried(&writer->slots[0]) || is_untried(&writer->slots[1])
+               ? -1
+               : writer->work;
+    pthread_mutex_unlock(&writer->mutex);
+    return work;
 }
 
 void snapshot_writer_destroy(struct snapshot_writer *writer)

@@ -79,6 +79,10 @@ int snapshot_writer_finish(struct snapshot_writer *writer, double seconds);
 /* Returns the seconds from copy to disk of the last snapshot; 0 before the first snapshot. */
 double snapshot_writer_seconds(struct snapshot_writer *writer);
 
+/* Returns the processor seconds of the thread for the last snapshot; 0 before the first, -1 while a
+ * snapshot has not been tried yet. */
+double snapshot_writer_work(struct snapshot_writer *writer);
+
 /* Ends the thread, after the file that is being written; NULL is allowed. */
 void snapshot_writer_destroy(struct snapshot_writer *writer);
 

@@ -249,7 +249,8 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save)
     start = clock_seconds();
     if (save) {
         status = snapshot(t, iteration);
-        t->timing.saving_stall += clock_seconds() - start;
+        t->run.stall = clock_seconds() - start;
+        t->timing.saving_stall += t->run.stall;
         t->timing.saves++;
     }
     if (test && !status)

@@ -104,9 +104,8 @@ static bool time_is_over(const struct monitor *monitor, int64_t next)
 /* Returns true if --snapshot-every asks for a snapshot and none comes before the answer. */
 static bool snapshot_is_due(const struct monitor *monitor)
 {
-    return monitor->job->options->snapshot_every > 0 && !job_rehearses(monitor->job) &&
-           monitor->signals.effect == SIGNAL_NOTHING &&
-           clock_seconds() - monitor->signals.saved >= monitor->job->options->snapshot_every;
+    return !job_rehearses(monitor->job) && monitor->signals.effect == SIGNAL_NOTHING &&
+           run_saving_is_due(monitor->run, clock_seconds() - monitor->signals.saved);
 }
 
 static int ask_signals(struct monitor *monitor, struct sync *sync, bool enough, int64_t iteration)

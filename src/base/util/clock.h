@@ -14,6 +14,15 @@ static inline int64_t clock_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* Returns the processor seconds of the calling thread. */
+static inline double clock_thread_seconds(void)
+{
+    struct timespec used = {0};
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+}
+
 /* Returns clock_ns() in seconds. */
 static inline double clock_seconds(void)
 {

@@ -302,13 +302,11 @@ static int send_in_thread(struct theft *theft)
 static void *theft_main(void *argument)
 {
     struct theft *theft = argument;
-    struct timespec cpu;
 
     theft->status = send_in_thread(theft);
     if (theft->status) /* error_text is the thread's own */
         snprintf(theft->failure, sizeof theft->failure, "%s", error_text());
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
-    theft->cpu_seconds = (double)cpu.tv_sec + 1e-9 * (double)cpu.tv_nsec;
+    theft->cpu_seconds = clock_thread_seconds();
     atomic_store(&theft->over, true);
     return NULL;
 }

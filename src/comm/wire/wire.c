@@ -71,15 +71,13 @@ void wire_destroy(struct wire *wire)
 static void *thread_main(void *argument)
 {
     struct wire *wire = argument;
-    struct timespec used;
 
     while (sem_wait(&wire->wakeup)) /* until wire->thread is set */
         ;
     prctl(PR_SET_NAME, "wire");
     prctl(PR_SET_TIMERSLACK, 1000UL); /* the default slack of 50 us would double every rest */
     thread_run(wire, true);
-    if (!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used))
-        atomic_store(&wire->cpu_ns, (int64_t)used.tv_sec * 1000000000 + used.tv_nsec);
+    atomic_store(&wire->cpu_ns, (int64_t)(1e9 * clock_thread_seconds()));
     return NULL;
 }
 
