@@ -44,6 +44,35 @@ rm -f "$said"
 # comments of headers are read alone: a number has its name
 grep -rnE --include=*.h '\bso many\b|\bso often\b|\bsuch an? one\b|\bditto\b|\bof those that\b|\bwhich it was\b|\bis there\b|\blies there\b' src include -i && failures=1
 grep -rnE --include=*.h '\bso many\b|\bso often\b|\bsuch an? one\b|\bditto\b' cuda -i && failures=1
+# Every comment is read alone: it names its thing first, continues none above it, and has its nouns. comments FILE...: each
+# comment in one line, behind its file and line.
+comments() {
+    awk 'FNR == 1 { text = "" }
+        {
+            line = $0
+            while (line != "") {
+                if (text == "") {
+                    at = index(line, "/*")
+                    if (!at || line ~ /^#include/) break
+                    begun = FNR; text = " "; line = substr(line, at + 2)
+                }
+                end = index(line, "*/")
+                part = end ? substr(line, 1, end - 1) : line
+                sub(/^ *\*? */, "", part)
+                text = text " " part
+                if (!end) break
+                gsub(/  +/, " ", text)
+                print FILENAME ":" begun ":" text
+                text = ""; line = substr(line, end + 2)
+            }
+        }' "$@"
+}
+alone='^[^ ]*: (of|what|whether|likewise|as|where|those|who|else)\b|[:,] *$|\blikewise\b|\bso many\b|\bsuch an? one\b|\bof those\b|\banother one\b|\bthe other way round\b'
+printf '/* Sums. */ int a; /* of a,\n * and b */\n#include <x/*.h>\nint b; /* So many */\n' >"$list.c"
+[ "$(comments "$list.c" | grep -ciE "$alone") $(comments "$list.c" | wc -l)" = '2 3' ] || { echo 'comments are not read as they stand'; failures=1; }
+rm -f "$list.c"
+# shellcheck disable=SC2046 # names without blanks
+comments $(find src cuda include \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) ! -name '*.pb-c.*') | grep -iE "$alone" && failures=1
 while IFS='	' read -r pattern instead; do
     grep -E -e "$pattern" "$texts" | grep -v 'docs/REPRODUCTION.md: |' >"$list.found" || continue
     echo "'$pattern' (write: $instead):"

@@ -25,7 +25,7 @@ struct command_line {
     const struct option *options;
     int noptions;
     struct model_options *net;   /* target of options_add_model, rows come first; NULL: none */
-    const char *net_rows;        /* names of those rows, separated by blanks */
+    const char *net_rows;        /* names of the rows for nets, separated by blanks */
     struct computing *computing; /* target of options_add_computing, rows come last; NULL: none */
     const char **gpus, **engine; /* arguments of options_settle_engine, called after parsing, which
                                     refuses rows of other engines; set from `computing` if given;

@@ -1,5 +1,5 @@
 /* Facts of this build, in an object of their own: only this object is recompiled when the commit
- * changes, and a test can link the program with another one. */
+ * changes, and a test can bring facts of its own. */
 #include "report/build_info.h"
 
 #include "report/build_values.h"

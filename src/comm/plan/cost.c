@@ -46,7 +46,7 @@ static int class_of(const struct classes *classes, const struct plan *plan, int 
     return -1;
 }
 
-/* Sorts leaders into classes; those beyond MOST_CLASSES (hosts of so many sizes) join the last. */
+/* Sorts leaders into classes; those beyond MOST_CLASSES (hosts of many sizes) join the last. */
 static void find_classes(const struct plan *plan, struct classes *out)
 {
     out->count = 0;

@@ -238,7 +238,7 @@ static double multiply(void *context)
     return finish(p->device, c) ? -1 : 4 * 2.0 * GEMM_M * GEMM_N * GEMM_K;
 }
 
-/* Returns a step's mean rate over so many seconds; 0: the step failed. */
+/* Returns a step's mean rate over `seconds`; 0: the step failed. */
 static double mean_rate(double (*step)(void *context), void *context, double seconds)
 {
     double start = clock_seconds(), spent = 0, done = 0;
