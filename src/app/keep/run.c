@@ -116,21 +116,21 @@ bool run_is_finished(const struct training_run *run, const struct train_state *a
 static int check_unfinished(const struct training_run *run)
 {
     const struct checkpoint_entry *newest = newest_candidate(run);
-    char more[160] = "raise max_iter";
+    char remedy[160] = "raise max_iter";
 
     if (!run->job->options->resume || run->job->options->run || !newest ||
         !has_reached_end(run, newest->iteration))
         return 0;
     if (policy_follows_end(&run->job->policy))
         snprintf(
-            more, sizeof more,
+            remedy, sizeof remedy,
             "raise max_iter and give --snapshot=FILE, for the rates of lr_policy \"%s\" follow "
             "max_iter and would be others",
             run->job->solver->lr_policy);
     return error_set("--resume: run '%s' is finished: %s is its iteration %" PRId64
                      " of %d. To train on, %s; to start again, leave --resume out or give the "
                      "solver another snapshot_prefix; --run=%s names this run",
-                     run->file.run, newest->path, newest->iteration, run->job->max_iter, more,
+                     run->file.run, newest->path, newest->iteration, run->job->max_iter, remedy,
                      run->file.run);
 }
 
@@ -147,7 +147,7 @@ static int open_run(struct training_run *run)
     const struct trainer_options *o = run->job->options;
     const struct checkpoint_entry *newest;
     struct snapshot_owner given = {.run = NULL};
-    bool there = false;
+    bool has_file = false;
 
     run->keeps = keeps_snapshots(run);
     run->file.iteration = run->file.best = -1;
@@ -155,7 +155,7 @@ static int open_run(struct training_run *run)
         return 0;
     run->path = run_file_path(run_prefix(run));
     if (!run->path ||
-        ((run->keeps || o->resume) && run_file_read(run->path, &run->found, &there)) ||
+        ((run->keeps || o->resume) && run_file_read(run->path, &run->found, &has_file)) ||
         ((run->keeps || o->run || o->resume) &&
          checkpoint_list_create(run_prefix(run), run->keeps, &run->list)) ||
         find_name(run) || prefix_lock_name(run->lock, run->file.run))
