@@ -35,7 +35,7 @@ int average_build(struct average *average, struct engine *engine);
 int average_begin_all(struct average *average, const struct job *job, int64_t updates, bool resumed,
                       const float *values);
 
-/* Updates the group's average by its weights after `now` updates, unless done before. */
+/* Updates the group's average by its weights, which hold `now` updates, unless done before. */
 int average_follow(struct average *average, int group);
 
 /* Takes all weights and statistics after `updates` updates, which are in place, into the average,
