@@ -27,14 +27,13 @@ START_TEST(chunks_cover_every_group_once_and_none_exceeds_the_limit)
 
     for (int g = 0; g < 3; g++) {
         size_t at = groups[g].begin;
-        for (int c = plan->buckets[g].first_chunk;
-             c < plan->buckets[g].first_chunk + plan->buckets[g].nchunks; c++) {
-            ck_assert_int_eq(plan->chunks[c].bucket, g);
-            ck_assert_uint_eq(plan->chunks[c].begin, at);
-            ck_assert_uint_le(plan->chunks[c].elems * sizeof(float), (size_t)_i);
-            ck_assert_uint_gt(plan->chunks[c].elems, 0);
+        int c = plan->buckets[g].first_chunk, end = c + plan->buckets[g].nchunks;
+        for (; c < end && plan->chunks[c].bucket == g && plan->chunks[c].begin == at &&
+               plan->chunks[c].elems * sizeof(float) <= (size_t)_i && plan->chunks[c].elems > 0;
+             c++)
             at += plan->chunks[c].elems;
-        }
+        ck_assert_msg(c == end, "chunk %d of group %d: %zu elements from %zu, expected from %zu", c,
+                      g, plan->chunks[c].elems, plan->chunks[c].begin, at);
         ck_assert_uint_eq(at, groups[g].begin + groups[g].elems);
     }
     plan_destroy(plan);
