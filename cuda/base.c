@@ -1,5 +1,5 @@
-/* What the engine of operators and that of mere memory have in common: a device, its streams, its
- * memory, and products. */
+/* Base of the CUDA engine and of the device without operators (memory_device.c): a GPU, its
+ * streams, its memory, and matrix products. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -13,7 +13,7 @@ static int open_streams(struct cuda_engine *engine)
     void *sums = NULL;
     int least = 0, greatest = 0;
 
-    /* copies first: they are short, and others wait for them */
+    /* copies get the highest priority: they are short, and other work waits for them */
     if (cuda_check(cudaDeviceGetStreamPriorityRange(&least, &greatest)) ||
         cuda_check(cudaStreamCreateWithPriority(&engine->stream, cudaStreamNonBlocking, least)) ||
         cuda_check(cudaStreamCreateWithPriority(&engine->down, cudaStreamNonBlocking, greatest)) ||
@@ -29,10 +29,10 @@ static int open_streams(struct cuda_engine *engine)
     return 0;
 }
 
-int cuda_base_open(struct cuda_engine *engine, const struct engine_options *options, bool dnn)
+int cuda_base_open(struct cuda_engine *engine, int number, size_t workspace, bool dnn)
 {
-    engine->workspace = options->workspace ? options->workspace : DEFAULT_WORKSPACE;
-    return cuda_device_open(engine, options->device) || cuda_libs_open(&engine->libs, dnn) ||
+    engine->workspace = workspace ? workspace : DEFAULT_WORKSPACE;
+    return cuda_device_open(engine, number) || cuda_libs_open(&engine->libs, dnn) ||
                    open_streams(engine) || cuda_staging_open(engine) ||
                    cublaslt_check(engine, engine->libs.cublasLtCreate_(&engine->cublaslt))
                ? -1
@@ -48,7 +48,7 @@ void cuda_base_close(struct cuda_engine *engine)
     for (int i = 0; i < WORK_SLOTS; i++)
         cuda_free(NULL, engine->work[i].data);
     cuda_free(NULL, engine->sums);
-    cuda_free(NULL, engine->run);
+    cuda_free(NULL, engine->pass);
     if (engine->bad)
         cudaFreeHost(engine->bad);
     if (engine->cublaslt)

@@ -1,6 +1,6 @@
-/* Batch normalisation, with the affine map of a Scale layer and the ReLU behind it if there are:
- * one pass for the statistics, one that applies them; backward is one pass for the sums and one
- * for dx. */
+/* Batch normalisation, with a following Scale layer's affine map and a following ReLU fused in.
+ * Forward takes one pass for the statistics and one to apply them; backward takes one pass for the
+ * sums and one for dx. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -11,9 +11,9 @@ struct batch_norm {
     struct cuda_op op;
     struct kernel_channels view;
     struct kernel_batch_norm args;
-    float *mean, *inverse; /* of the last forward; one piece of memory */
-    double
-        *shared; /* 2 per channel and one more: what all ranks add up; NULL: nothing. The host's */
+    float *mean, *inverse; /* per channel, from the last forward; one allocation */
+    /* Host memory: two sums per channel, then the elements, over all ranks; NULL: not shared. */
+    double *shared;
 };
 
 static int batch_norm_create(struct cuda_op *op)
@@ -21,7 +21,7 @@ static int batch_norm_create(struct cuda_op *op)
     struct batch_norm *bn = (struct batch_norm *)op;
     const struct batch_norm_args *a = &op->args.u.batch_norm;
     const struct tensor *x = &op->args.bottoms[0]->value;
-    int axis = x->shape.naxes > 1 ? 1 : 0; /* of one axis, all is one channel */
+    int axis = x->shape.naxes > 1 ? 1 : 0; /* with one axis, all is one channel */
     size_t channels;
 
     cuda_channels_view(x, axis, axis, &bn->view);
@@ -40,8 +40,8 @@ static int batch_norm_create(struct cuda_op *op)
                              kernel_sums_scratch(&bn->view) * sizeof(double));
 }
 
-/* Replaces the two sums of each channel by those of all ranks' batches, and args.elems by the
- * elements in them. The host waits for the sums and for the ranks. */
+/* Replaces the two sums of each channel, and args.elems, by sums over all ranks (args.ranks). The
+ * host waits for the GPU and the ranks. Collective; without ranks, does nothing. */
 static int batch_norm_share(struct batch_norm *bn, double *sums)
 {
     const struct op_ranks *ranks = bn->op.args.u.batch_norm.ranks;
@@ -54,7 +54,7 @@ static int batch_norm_share(struct batch_norm *bn, double *sums)
                                    stream)) ||
         cuda_check(cudaStreamSynchronize(stream)))
         return -1;
-    bn->shared[count] = (double)bn->view.outer * (double)bn->view.inner; /* of this rank */
+    bn->shared[count] = (double)bn->view.outer * (double)bn->view.inner; /* this rank's elements */
     if (ranks->sum(ranks->context, bn->shared, (int)count + 1))
         return -1;
     bn->args.elems = bn->shared[count];

@@ -1,5 +1,4 @@
-/* Batch normalisation: statistics of the sums per channel (channel.cu), and what is done with them.
- */
+/* Batch normalisation: statistics from the sums per channel (channel.cu), normalisation, and dx. */
 #include "kernel.cuh"
 
 KERNEL void batch_norm_mean(double elems, const double *sums, int channels, float *mean)
@@ -25,7 +24,7 @@ KERNEL void batch_norm_statistics(struct kernel_batch_norm b, const double *sums
     FOR_EACH(c, channels)
     {
         double m = sums[c] / b.elems, variance = sums[channels + c] / b.elems - m * m;
-        variance = variance < 0 ? 0 : variance; /* NaN stays */
+        variance = variance < 0 ? 0 : variance; /* NaN stays NaN */
         mean[c] = (float)m;
         inverse[c] = (float)(1 / sqrt(variance + (double)b.eps));
         mean_sum[c] = b.fraction * mean_sum[c] + mean[c];
@@ -66,7 +65,7 @@ cudaError_t kernel_batch_global(cudaStream_t stream, const struct kernel_batch_n
     return cudaGetLastError();
 }
 
-/* The first of the V channels that a thread's i-th piece holds. */
+/* Returns the first channel of the i-th group of V elements. */
 template <int V> static DEVICE int batch_norm_channel(const struct kernel_channels &v, uint32_t i)
 {
     return (int)(i / (uint32_t)v.inner % (uint32_t)(v.channels / V)) * V;

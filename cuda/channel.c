@@ -1,5 +1,4 @@
-/* Tensors as outer x channels x inner, which is how many operators see them, and the gradients of
- * biases. */
+/* Tensors viewed as outer x channels x inner, for many operators, and the gradients of biases. */
 #include "cuda_internal.h"
 
 bool cuda_channels_view(const struct tensor *x, int axis, int naxes, struct kernel_channels *out)

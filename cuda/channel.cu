@@ -1,9 +1,9 @@
-/* One number per channel: sums over everything else.
+/* Sums per channel, over all other axes.
  *
- * Sums go in two steps: every stripe of positions gives one partial sum per channel, then the
- * stripes are added in a fixed order. Within a block, threads next to each other take channels next
- * to each other where these lie so (inner = 1), LANES each if they can, and positions otherwise.
- * Floats are added in short runs, the runs in double. */
+ * First, every stripe of positions gives one partial sum per channel; then the stripes are added in
+ * a fixed order. With inner = 1, neighbouring threads of a block take neighbouring channels, LANES
+ * each where possible, otherwise positions. Short runs are added in float, and the runs in
+ * double. */
 #include "kernel.cuh"
 
 #define SUMS_BLOCKS   512
@@ -11,15 +11,16 @@
 #define MOMENTS_RUN   16
 #define SUMS_TOGETHER 4 /* channels whose stripes a block adds */
 
-/* Positions that a thread reads before it works on the first: memory is far. */
+/* Positions that a thread loads before it uses the first, to hide the memory's latency. */
 #define AHEAD 4
 
-/* Threads that a block has side by side, groups of these, and stripes of positions. */
+/* Division of the work: `wide` neighbouring threads of a block take different channels, `groups`
+ * such groups cover all channels, and `stripes` stripes share the positions. */
 struct channel_shape {
     int wide, groups, stripes;
 };
 
-/* For threads that take so many channels each. */
+/* Divides the work among threads that take `lanes` channels each. */
 static struct channel_shape channel_shape(const struct kernel_channels *v, int lanes)
 {
     int threads = v->channels / lanes, positions = v->outer * v->inner, most;
@@ -34,11 +35,11 @@ static struct channel_shape channel_shape(const struct kernel_channels *v, int l
     return s;
 }
 
-/* A thread's part of one stripe: its first channel, beyond the last if it has none, and its
- * positions begin, begin + step ... */
+/* A thread's part of one stripe. c: its first channel; not below v.channels: no part. Positions are
+ * begin, begin + step, ... below end. */
 struct channel_part {
     int wide, stripe, c, begin, end, step;
-    bool first; /* of those with these channels */
+    bool first; /* true for one thread per channel c */
 };
 
 template <int V>
@@ -59,7 +60,7 @@ static DEVICE struct channel_part channel_part_of(const struct kernel_channels &
     return part;
 }
 
-/* Several channels lie side by side. */
+/* Returns the index of channel c at a position. With V > 1 channels lie side by side. */
 template <int V> static DEVICE int channel_at(const struct kernel_channels &v, int position, int c)
 {
     return V > 1 || v.inner == 1
@@ -80,14 +81,14 @@ struct pair {
     double first, second;
 };
 
-/* Of x and x^2. Each number is read once: a run of them is held while its mean is taken away, and
- * that mean's part is added in double, where the difference of the sums loses nothing. A run's
- * first number is taken away from all before, so that runs of one number have no variance. */
+/* Sums x and x^2, and reads each number once. A run is held in registers: its first number and then
+ * its mean are subtracted before squaring. The mean's part is added in double, where the difference
+ * of the two sums loses nothing. Runs of equal numbers have variance 0. */
 template <int V, typename T>
 static DEVICE void channel_moments(const struct kernel_channels &v, const struct channel_part &part,
                                    const T *x, struct pair sum[V])
 {
-    constexpr int RUN = MOMENTS_RUN / V; /* in registers */
+    constexpr int RUN = MOMENTS_RUN / V; /* positions held in registers */
 
     for (int from = part.begin; from < part.end; from += RUN * part.step) {
         int n = (part.end - from + part.step - 1) / part.step;
@@ -115,7 +116,7 @@ static DEVICE void channel_moments(const struct kernel_channels &v, const struct
     }
 }
 
-/* Adds a number of x, and of dy, which SUMS_CUT changes. */
+/* Adds number a of x, and d of dy, to the sums that WHAT names; may first make d 0 (ReLU). */
 template <int WHAT, int V>
 static DEVICE void channel_add(const struct normed<V> &by, int l, float a, float *d, float *first,
                                float *second)
@@ -170,7 +171,7 @@ static DEVICE void channel_stripe_sum(const struct kernel_channels &v,
                     UNROLL
                     for (int l = 0; l < V; l++)
                         channel_add<WHAT>(by, l, a[k][l], &d[k][l], &first[l], &second[l]);
-                    if (WHAT == SUMS_CUT) /* kernel_sums_cut was given it to change */
+                    if (WHAT == SUMS_CUT) /* kernel_sums_cut has a dy that may be written */
                         lanes_set<V>((T *)(uintptr_t)dy +
                                          channel_at<V>(v, from + k * part.step, part.c),
                                      d[k]);
@@ -185,8 +186,8 @@ static DEVICE void channel_stripe_sum(const struct kernel_channels &v,
     }
 }
 
-/* Adds what the threads of each channel have, which are `wide` apart; the first `wide` threads know
- * the result. */
+/* Adds the sums of the threads that share a channel, `wide` threads apart. The first `wide` threads
+ * get the result. */
 static DEVICE struct pair channel_threads_sum(struct pair sum, int wide)
 {
     SHARED double first[THREADS], second[THREADS];
@@ -236,7 +237,7 @@ KERNEL void sums_partial(struct kernel_channels v, struct channel_shape s, const
     }
 }
 
-/* The stripes of SUMS_TOGETHER channels a block. */
+/* Adds the stripes' partial sums, SUMS_TOGETHER channels to a block. */
 KERNEL void sums_finish(const double *partial, int channels, int stripes, double *sums)
 {
     int wide = SUMS_TOGETHER < (int)blockDim.x ? SUMS_TOGETHER : (int)blockDim.x;

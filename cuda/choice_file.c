@@ -1,4 +1,4 @@
-/* The file of measured choices. */
+/* The file of measured choices (choice_file.h). */
 #include "choice_file.h"
 
 #include "util/error.h"
@@ -16,12 +16,12 @@ struct choice {
 };
 
 struct choices {
-    char *path; /* NULL: nowhere to keep them */
+    char *path; /* NULL: no place for a file */
     struct choice *list;
     size_t count, capacity;
 };
 
-/* Lines have no blank but the one before the number. */
+/* Makes a key, with '_' for blanks: a line's only blank comes before the number. */
 static void make_key(const char *from, char key[CHOICES_KEY_BYTES])
 {
     snprintf(key, CHOICES_KEY_BYTES, "%s", from);
@@ -104,7 +104,7 @@ int choices_note(struct choices *choices, const char *text, int choice)
     file = open(choices->path, O_WRONLY | O_APPEND | O_CREAT, 0666);
     if (file < 0)
         return 0;
-    if (write(file, line, (size_t)length) != length) { /* one write per line */
+    if (write(file, line, (size_t)length) != length) { /* one write, so that lines stay whole */
         free(choices->path);
         choices->path = NULL;
     }

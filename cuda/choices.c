@@ -1,6 +1,6 @@
-/* Which candidate won, by device and shape (choice_file.h). The key holds all that the
- * candidates depend on: device, cuDNN's version, precision, shape, and how this program lists them
- * (v2). */
+/* The fastest candidate of each convolution, by device and shape (choice_file.h). The key holds all
+ * that the candidates depend on: device, cuDNN's version, precision, shape, and the version (v2) of
+ * this program's list. */
 #include "cuda_internal.h"
 
 #include "choice_file.h"
@@ -34,7 +34,7 @@ static void choices_key(const struct cuda_engine *engine, enum cuda_plan_kind ki
     if (cuda_conv_has_depth(c))
         snprintf(key + used, CHOICES_KEY_BYTES - (size_t)used, ",depth%d,%d,f%d,s%d,p%d,d%d",
                  c->size[0], c->places[0], c->kernel[0], c->stride[0], c->pad[0], c->dilation[0]);
-    /* the device's number is not its kind */
+    /* GPUs of one model share choices: the key has no device number */
     char *number = strstr(key, ", device ");
     if (number) {
         char *rest = strchr(number + 1, ',');

@@ -1,11 +1,11 @@
-/* Gradients in fewer bits, to the bits of engine/codec.c: bfloat16 value by value, one bit by a
+/* Gradients in fewer bits, bit for bit as device/codec.c: bfloat16 by value, one bit by row, with a
  * block per row.
  *
- * Nothing here multiplies, so nothing can be contracted; a row's sums keep the order of
- * engine/codec.h, in which each thread has a lane. */
+ * No kernel multiplies, so the compiler fuses nothing. A row's sums keep the order of
+ * device/codec.h, with one lane per thread. */
 #include "kernel.cuh"
 
-#include "engine/codec.h"
+#include "device/codec.h"
 
 KERNEL void encode_bf16(const float *__restrict__ x, float *__restrict__ residual, size_t n,
                         struct bf16 *out)
@@ -26,14 +26,14 @@ cudaError_t kernel_encode_bf16(cudaStream_t stream, const float *x, float *resid
     return cudaGetLastError();
 }
 
-/* Of one row, by sign: 0 what is negative, 1 all else. */
+/* Sums of one row by lane. sum[0]: negative values; sum[1], and the count others: the rest. */
 struct row_sums {
     double sum[2][CODEC_LANES];
     uint32_t others[CODEC_LANES];
 };
 
-/* residual: what was lost before becomes the value that is encoded. A warp makes each word of bits:
- * one vote of 32 threads, or 32 of one. */
+/* Adds x to residual, and residual to the row's sums. One warp makes each word of sign bits: by one
+ * vote of 32 threads, or 32 votes of a warp of one thread. */
 static DEVICE void add_row(const float *__restrict__ x, float *__restrict__ residual, uint32_t n,
                            struct row_sums *sums, uint32_t *words)
 {
@@ -87,7 +87,7 @@ KERNEL void encode_onebit(const float *x, float *residual, size_t rows, uint32_t
     for (size_t r = blockIdx.x; r < rows; r += gridDim.x) {
         uint32_t *to = out + r * (2 + words);
         float *row = residual + r * n;
-        BARRIER(); /* the last row's sums are used no more */
+        BARRIER(); /* all threads are done with the previous row's sums */
         for (uint32_t lane = threadIdx.x; lane < CODEC_LANES; lane += blockDim.x) {
             sums.sum[0][lane] = sums.sum[1][lane] = 0;
             sums.others[lane] = 0;

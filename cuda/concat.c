@@ -1,18 +1,18 @@
-/* Operators that join, cut, copy or re-shape blobs: concat, slice, split, flatten. */
+/* Operators that join, cut, copy or reshape blobs: concat, slice, split, flatten. */
 #include "cuda_internal.h"
 
 #include "engine/op_size.h"
 
-/* A whole blob as rows in which its parts, cut along one axis, stand side by side: the bottoms of a
- * concat, the tops of a slice. */
+/* A whole blob cut along one axis: each of its rows holds one row of every part, side by side. The
+ * parts are the bottoms of a concat, or the tops of a slice. */
 struct joint {
     struct cuda_op op;
-    enum cuda_type type; /* of whole and parts */
-    int rows, row;       /* their number; elements of one */
-    int *begin;          /* of each part in a row, and of what would come behind the last */
+    enum cuda_type type; /* element type of whole and parts */
+    int rows, row;       /* number of rows; elements of a row */
+    int *begin;          /* each part's first element in a row, then the row's end */
 };
 
-/* NHWC if any bottom has it, else as the first bottom. */
+/* Returns NHWC if any bottom has it, else the first bottom's format. */
 static const struct cuda_format *concat_format(const struct cuda_op *op)
 {
     for (int i = 0; i < op->args.nbottoms; i++) {
@@ -55,13 +55,13 @@ static int joint_length(const struct joint *joint, int part)
     return joint->begin[part + 1] - joint->begin[part];
 }
 
-/* Where that part begins in the whole. */
+/* Returns the place of a part's first row in the whole. */
 static void *joint_at(const struct joint *joint, const void *whole, int part)
 {
     return (char *)(uintptr_t)whole + (size_t)joint->begin[part] * cuda_type_bytes(joint->type);
 }
 
-/* A part's rows, `from` and `to` so many elements apart. */
+/* Copies a part's rows. from_row, to_row: elements from one row to the next. */
 static int joint_move(const struct joint *joint, int part, const void *from, int from_row, void *to,
                       int to_row)
 {
@@ -106,7 +106,7 @@ static int concat_forward(struct cuda_op *op)
     return 0;
 }
 
-/* The top's values tell where the ReLU cut. */
+/* Cuts a part's gradient out of dy. With a fused ReLU, the top's values show where the ReLU cut. */
 static int concat_gradient(struct cuda_op *op, int i, void *dx)
 {
     const struct joint *joint = (const struct joint *)op;
@@ -185,7 +185,7 @@ static int split_gradient(struct cuda_op *op, int bottom, void *dx)
     cudaStream_t stream = op->engine->stream;
     enum cuda_type type = cuda_bottom_type(op);
     size_t n = shape_elems(&op->args.bottoms[bottom]->value.shape);
-    const void *sum = NULL; /* the first alone, then what was added to it */
+    const void *sum = NULL; /* the first gradient, then dx with the sum so far */
 
     for (int i = 0; i < op->args.ntops; i++) {
         const struct blob *top = op->args.tops[i];
@@ -216,13 +216,13 @@ static int flatten_create(struct cuda_op *op)
     return 0;
 }
 
-/* The bottom's shape is the one that has channels and pixels; the top's elements are in its order.
- */
+/* Converts in the bottom's shape, which has channels and pixels; the top has the same elements in
+ * plain order. */
 static int flatten_run(struct cuda_op *op, bool back, const void *from, void *to)
 {
     const struct tensor *bottom = &op->args.bottoms[0]->value, *top = &op->args.tops[0]->value;
 
-    if (top->base) /* the top is the bottom */
+    if (top->base) /* the top shares the bottom's memory */
         return 0;
     return cuda_convert(op->engine, &bottom->shape, cuda_tensor_format(back ? top : bottom), from,
                         cuda_tensor_format(back ? bottom : top), to);

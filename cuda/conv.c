@@ -1,9 +1,9 @@
-/* Convolution and deconvolution with channels last, weights (O, kernel..., C): cuDNN where it has a
- * kernel under the asked precision, the plain definition (conv.cu) otherwise.
+/* Convolution and deconvolution with channels last and weights (O, kernel..., C). cuDNN computes
+ * where it has a kernel under the asked precision, conv.cu otherwise.
  *
- * Parameters stay as Caffe has them, O x C x kernel... floats; the copy that the kernels read is
- * renewed when the parameter's version changes, and the weight gradient is turned back on its way
- * out. Where the two layouts are one (1x1 kernels in float) nothing is copied. */
+ * Parameters stay Caffe's O x C x kernel... floats. The kernels read a copy, renewed when the
+ * parameter's version changes; the weight gradient is transposed back. Where the two layouts are
+ * equal (1x1 kernels in float) nothing is copied. */
 #include "cuda_internal.h"
 
 #include "engine/op_size.h"
@@ -28,16 +28,16 @@ struct kernel_conv cuda_conv_shape(const struct conv_args *a, const struct shape
     return s;
 }
 
-/* Convolution, and its transpose, which runs backward's kernels forward and the other way round:
- * `image` and `places` are then its top and bottom, not bottom and top. */
+/* A convolution, or its transpose, which exchanges the forward and the data gradient's kernels.
+ * image, places: the convolution's bottom and top, or the transpose's top and bottom. */
 struct conv {
     struct cuda_op op;
     bool transposed;
-    struct kernel_conv shape;                           /* from image to places */
-    struct cuda_plan *to_places, *to_image, *to_weight; /* NULL: direct */
-    struct cuda_param weight; /* its copy: (O, places in the kernel, C per group) */
-    bool biased;              /* the plan adds the bias, and does the ReLU */
-    struct cuda_param bias;   /* for such a plan */
+    struct kernel_conv shape;                           /* convolution from image to places */
+    struct cuda_plan *to_places, *to_image, *to_weight; /* NULL: by conv.cu */
+    struct cuda_param weight; /* copied as (O, places in the kernel, C per group) */
+    bool biased;              /* the plan adds the bias, and applies the ReLU */
+    struct cuda_param bias;   /* bias that the plan reads, with `biased` */
 };
 
 static void conv_shape_fill(struct conv *conv)
@@ -59,7 +59,7 @@ static bool conv_needs_backward(const struct conv *conv)
             (conv->op.args.nparams > 1 && conv->op.args.params[1]->wants_grad));
 }
 
-/* Rows of the top as a matrix of its channels. */
+/* Returns the number of rows of the top as a matrix with one column per channel. */
 static int conv_top_rows(const struct conv *conv)
 {
     const struct shape *top = &conv->op.args.tops[0]->value.shape;
@@ -169,8 +169,8 @@ static int conv_weight_backward(struct conv *conv, const void *image, const void
     const struct cuda_param *weight = &conv->weight;
     struct param *param = weight->param;
     struct cuda_engine *engine = conv->op.engine;
-    /* cuDNN 9.19 has no kernel that makes single gradients of bfloat16 (tests/cuda/test_plans): its
-     * sums are single, and rounded once */
+    /* cuDNN 9.19 has no kernel for float gradients of bfloat16 (tests/cuda/test_plans): its kernels
+     * add in float, and round the sums once */
     enum cuda_type type = conv->to_weight ? engine->type : CUDA_F32;
     bool direct = !cuda_param_is_turned(weight) && type == CUDA_F32 && !param->accumulate &&
                   (uintptr_t)param->grad % CUDA_ALIGNMENT == 0;
@@ -182,14 +182,14 @@ static int conv_weight_backward(struct conv *conv, const void *image, const void
         return -1;
     if (direct)
         return 0;
-    /* (O, places, C) becomes (O, C, places) */
+    /* from (O, places, C) to (O, C, places) */
     return cuda_check(kernel_transpose(engine->stream, type, dw, CUDA_F32, param->grad,
                                        weight->outer, weight->columns, weight->rows,
                                        param->accumulate));
 }
 
-/* The bias's gradient, and what a fused ReLU lets through of dy: its place is this op's alone from
- * here on, as a ReLU in place would have it. */
+/* Computes the bias's gradient. With a fused ReLU, makes dy 0 in place where the ReLU cut: from
+ * here on only this operator reads dy. */
 static int conv_bias_backward(struct conv *conv)
 {
     const struct cuda_op *op = &conv->op;

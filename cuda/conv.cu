@@ -1,9 +1,9 @@
-/* Windows as columns, plain; and convolution by its definition, channels last, weights (output,
- * place in the kernel, channel): slow, for the rare shapes that the library has no kernel for under
- * the asked precision, and the reference for the others. */
+/* Windows as columns, on plain tensors; and convolution by its definition: channels last, weights
+ * (output, place in the kernel, channel). The convolution is slow. It serves the rare shapes for
+ * which cuDNN has no kernel under the asked precision, and is the reference for cuDNN's kernels. */
 #include "kernel.cuh"
 
-/* A position of a tensor with channels last. */
+/* A position in a tensor with channels last: channel, place on each axis, sample. */
 struct conv_at {
     int c, at[3], sample;
 };
@@ -22,19 +22,19 @@ static DEVICE struct conv_at conv_at_of(uint32_t i, int channels, const int size
     return a;
 }
 
-/* All places of the kernel: q, r, s on the three axes, `tap` their number. */
+/* Loops over the places of the kernel: q, r, s on the three axes, `tap` the place's number. */
 #define FOR_TAPS(v, tap)                                                                           \
     for (int tap = 0, q = 0; q < (v).kernel[0]; q++)                                               \
         for (int r = 0; r < (v).kernel[1]; r++)                                                    \
             for (int s = 0; s < (v).kernel[2]; s++, tap++)
 
-/* The pixel on that axis that place k of the kernel meets in a window. */
+/* Returns the pixel on an axis that place k of the kernel meets in a window; may be padding. */
 static DEVICE int conv_pixel_at(const struct kernel_conv &v, int axis, int window, int k)
 {
     return window * v.stride[axis] - v.pad[axis] + k * v.dilation[axis];
 }
 
-/* The pixel's number in its plane; -1: in the padding. */
+/* Returns the pixel's number in its plane; -1: padding. */
 static DEVICE int conv_pixel(const struct kernel_conv &v, const int at[3], int q, int r, int s)
 {
     int d = conv_pixel_at(v, 0, at[0], q), h = conv_pixel_at(v, 1, at[1], r),
@@ -45,7 +45,7 @@ static DEVICE int conv_pixel(const struct kernel_conv &v, const int at[3], int q
     return (d * v.size[1] + h) * v.size[2] + w;
 }
 
-/* The window on that axis whose place k meets the pixel; -1: none. */
+/* Returns the window on an axis whose place k meets the pixel; -1: none. */
 static DEVICE int conv_window_at(const struct kernel_conv &v, int axis, int pixel, int k)
 {
     int begin = pixel + v.pad[axis] - k * v.dilation[axis];
@@ -55,7 +55,7 @@ static DEVICE int conv_window_at(const struct kernel_conv &v, int axis, int pixe
     return begin / v.stride[axis];
 }
 
-/* The window's number in its plane. */
+/* Returns the window's number in its plane; -1: none. */
 static DEVICE int conv_window(const struct kernel_conv &v, const int at[3], int q, int r, int s)
 {
     int d = conv_window_at(v, 0, at[0], q), h = conv_window_at(v, 1, at[1], r),
@@ -141,7 +141,7 @@ cudaError_t kernel_conv_back_data(cudaStream_t stream, enum cuda_type type,
     return cudaGetLastError();
 }
 
-/* One block per weight: its threads share out the positions of the top. */
+/* Computes one weight's gradient per block; the threads share the positions of the top. */
 template <typename T>
 KERNEL void conv_back_weight(struct kernel_conv v, const T *dy, const T *x, float *dw, int weights)
 {
@@ -149,7 +149,7 @@ KERNEL void conv_back_weight(struct kernel_conv v, const T *dy, const T *x, floa
     int positions = v.samples * product_of(v.places);
 
     for (int i = (int)blockIdx.x; i < weights; i += (int)gridDim.x) {
-        struct conv_at a = conv_at_of((uint32_t)i, ins, v.kernel); /* sample: the output k */
+        struct conv_at a = conv_at_of((uint32_t)i, ins, v.kernel); /* a.sample: the output */
         float sum = 0;
         for (int p = (int)threadIdx.x; p < positions; p += (int)blockDim.x) {
             struct conv_at place = conv_at_of((uint32_t)p, 1, v.places);
@@ -200,7 +200,7 @@ KERNEL void columns_add(struct kernel_conv v, const T *columns, T *image, size_t
 
     FOR_EACH(i, n)
     {
-        struct conv_at a = conv_at_of((uint32_t)i, 1, v.size); /* sample: sample and channel */
+        struct conv_at a = conv_at_of((uint32_t)i, 1, v.size); /* a.sample: sample and channel */
         float sum = 0;
         FOR_TAPS(v, tap)
         {

@@ -1,8 +1,8 @@
-/* The CUDA engine's table, and what every operator has in common: checks and lifetime.
+/* The CUDA engine's table, and the checks and the lifetime that all operators share.
  *
- * Opening is where missing things are told apart: driver, device, library. */
+ * Opening says which is missing: the driver, the device, or a library. */
 #include "cuda_internal.h"
-#include "device.h"
+#include "gpu.h"
 
 #include "engine/engine_internal.h"
 #include "engine/op_check.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A kernel set for an older device than this lacks bfloat16's and TF32's tensor cores. */
+/* Major compute capability of the first GPUs with bfloat16 and TF32 tensor cores. */
 enum { AMPERE = 8 };
 
 static const struct cuda_kind *const kinds[] = {
@@ -69,7 +69,8 @@ static int cuda_open(const struct engine_options *options, void **context)
     engine->deterministic = options->deterministic;
     engine->no_graphs = options->no_graphs;
     engine->no_fusion = options->no_fusion;
-    if (cuda_base_open(engine, options, true) || choose_math(engine, options->math) ||
+    if (cuda_base_open(engine, options->device, options->workspace, true) ||
+        choose_math(engine, options->math) ||
         cudnn_check(engine, engine->libs.cudnnCreate_(&engine->cudnn)) ||
         cudnn_check(engine, engine->libs.cudnnSetStream_(engine->cudnn, engine->stream)) ||
         cuda_plans_open(engine)) {
@@ -83,10 +84,10 @@ static int cuda_open(const struct engine_options *options, void **context)
 static void cuda_release(void *context, struct tensor *tensor)
 {
     (void)context;
-    tensor->layout = NULL; /* formats are constants */
+    tensor->layout = NULL; /* formats are constants, never freed */
 }
 
-/* "layer 'NAME': " in front of the message. */
+/* Puts "layer 'NAME': " in front of the message; returns -1. */
 static int cuda_op_error(const struct cuda_op *op)
 {
     return error_context("layer '%s'", op->args.layer ? op->args.layer : "?");
@@ -131,24 +132,24 @@ static int kind_backward(struct cuda_op *op)
     return 0;
 }
 
-static int cuda_op_forward(struct op *base, const struct run *run)
+static int cuda_op_forward(struct op *base, const struct pass *pass)
 {
     struct cuda_op *op = cuda_op_of(base);
 
-    op->run = run;
+    op->pass = pass;
     return kind_forward(op) ? cuda_op_error(op) : 0;
 }
 
-static int cuda_op_backward(struct op *base, const struct run *run)
+static int cuda_op_backward(struct op *base, const struct pass *pass)
 {
     struct cuda_op *op = cuda_op_of(base);
 
-    op->run = run;
+    op->pass = pass;
     return kind_backward(op) ? cuda_op_error(op) : 0;
 }
 
-/* Work that still uses the op's memory goes first: cudaFree waits for it, but events and plans do
- * not. */
+/* Waits for work that uses the operator's memory before freeing: cudaFree waits by itself, but
+ * destroying events and plans does not. */
 static void cuda_op_destroy(struct op *base)
 {
     struct cuda_op *op = cuda_op_of(base);
@@ -171,7 +172,7 @@ static bool cuda_fuses(void *context, enum op_kind kind, enum op_kind next)
            (kind == OP_BATCH_NORM || kind == OP_ELTWISE || kind == OP_CONCAT || kind == OP_CONV);
 }
 
-/* What the operator's kind says of its blobs. */
+/* Sets the formats of the operator's blobs by its kind's `blobs`. */
 static int op_arrange_blobs(struct cuda_op *op)
 {
     const struct cuda_kind *kind = op->kind;
@@ -227,42 +228,26 @@ static int cuda_op_create(void *context, const struct op_args *args, struct op *
     return 0;
 }
 
-static const struct engine_services_i services = {
-    .update = cuda_update,
-    .sumsq = cuda_sumsq,
-    .encode = cuda_encode,
-    .images_create = cuda_images_create,
-    .images_destroy = cuda_images_destroy,
-    .images_write = cuda_images_write,
-};
+static const struct engine_images_i images = {
+    .create = cuda_images_create, .destroy = cuda_images_destroy, .write = cuda_images_write};
 
 const struct engine_i engine_cuda = {
     .name = "cuda",
+    .device = &device_cuda,
     .open = cuda_open,
     .close = cuda_close,
-    .alloc = cuda_engine_alloc,
-    .free = cuda_free,
-    .room = cuda_room,
     .write = cuda_write,
     .read = cuda_read,
     .release = cuda_release,
     .fuses = cuda_fuses,
     .op_create = cuda_op_create,
-    .gemm = cuda_gemm,
     .factors = cuda_inner_product_factors,
-    .device = cuda_device_words,
-    .finish = cuda_finish,
-    .own_memory = true,
-    .copies = &cuda_copies,
-    .services = &services,
+    .images = &images,
     .graph = &cuda_graph,
-#ifdef HAVE_NCCL
-    .team = &cuda_team,
-#endif
 };
 
 int cuda_device_nccl(char *text, size_t size)
 {
-    return engine_cuda.team ? engine_cuda.team->library(text, size)
+    return device_cuda.team ? device_cuda.team->library(text, size)
                             : error_set("not part of this build (configure --with-nccl)");
 }

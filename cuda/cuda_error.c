@@ -1,4 +1,4 @@
-/* Statuses of the CUDA run time and its libraries as messages. */
+/* Turns statuses of CUDA, cuDNN and cuBLASLt into messages. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -7,7 +7,7 @@ int cuda_status(cudaError_t status, const char *call)
 {
     if (status == cudaSuccess)
         return 0;
-    cudaGetLastError(); /* what can be forgotten is */
+    cudaGetLastError(); /* clear the error where CUDA lets it be cleared */
     return error_set("CUDA: %s (%s) from %s", cudaGetErrorString(status), cudaGetErrorName(status),
                      call);
 }

@@ -1,9 +1,9 @@
-/* Elements of another program's arrays, and floats: the bits of elements_expand and elements_take
- * of engine/codec.h. */
+/* Converts another program's half and bfloat16 elements to floats and back, bit for bit as
+ * elements_expand and elements_take of device/codec.h. */
 #include "kernel.cuh"
 
 #define HALF_INLINE static DEVICE
-#include "engine/half.h"
+#include "device/half.h"
 
 struct f16 {
     uint16_t bits;

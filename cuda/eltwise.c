@@ -7,7 +7,7 @@ struct eltwise {
     struct cuda_op op;
     const struct cuda_format *format;
     size_t n;
-    void *winner; /* MAX in TRAIN: which bottom */
+    void *winner; /* MAX in TRAIN: the winning bottom of each element */
 };
 
 static const struct cuda_format *eltwise_format(const struct cuda_op *op)
@@ -52,7 +52,7 @@ static int eltwise_forward_one(struct eltwise *elt, int i, void *y)
         elt->winner, i, elt->n));
 }
 
-/* The first two bottoms together, each further one to what there is; a ReLU with the last. */
+/* Adds the first two bottoms, then each further bottom; the last addition does the ReLU. */
 static int eltwise_sum(struct eltwise *elt, void *y)
 {
     struct cuda_op *op = &elt->op;
@@ -80,7 +80,7 @@ static int eltwise_forward(struct cuda_op *op)
 
     if (op->args.u.eltwise.operation == ELTWISE_SUM)
         return eltwise_sum(elt, cuda_op_y(op));
-    /* of a single bottom, that one wins */
+    /* a single bottom wins everywhere */
     if (elt->winner && op->args.nbottoms == 1 &&
         cuda_check(cudaMemsetAsync(elt->winner, 0, elt->n * sizeof(int32_t), op->engine->stream)))
         return -1;
@@ -90,13 +90,13 @@ static int eltwise_forward(struct cuda_op *op)
     return 0;
 }
 
-/* What tells where a fused ReLU cut; NULL: there is none. */
+/* Returns the values that show where a fused ReLU cut; NULL: no ReLU. */
 static const void *eltwise_relu_top(const struct cuda_op *op)
 {
     return op->args.relu ? op->args.tops[0]->value.data : NULL;
 }
 
-/* The product of the others, not y / x: x may be 0. */
+/* Writes one bottom's gradient. PROD multiplies the other bottoms: x may be 0 in y / x. */
 static int eltwise_backward_one(struct eltwise *elt, int who, const void *dy, void *dx)
 {
     struct cuda_op *op = &elt->op;
@@ -122,7 +122,7 @@ static int eltwise_backward_one(struct eltwise *elt, int who, const void *dy, vo
     return 0;
 }
 
-/* Whether it is a sum of two whose gradients are both written where they belong: one pass. */
+/* Returns true for a sum of two whose gradients need no conversion: one kernel writes both. */
 static bool eltwise_pairs(const struct cuda_op *op)
 {
     return op->args.u.eltwise.operation == ELTWISE_SUM && op->args.nbottoms == 2 &&
@@ -139,7 +139,7 @@ static int eltwise_backward(struct cuda_op *op)
             op->engine->stream, cuda_format_type(elt->format), eltwise_relu_top(op), cuda_op_dy(op),
             op_eltwise_coeff(&op->args, 0), cuda_op_dx(op, 0), op_eltwise_coeff(&op->args, 1),
             cuda_op_dx(op, 1), elt->n));
-    /* downwards: in place, bottom 0's gradient takes the memory that the others are made from */
+    /* from the last: in place, bottom 0's gradient takes dy's memory, which the others read */
     for (int i = op->args.nbottoms - 1; i >= 0; i--)
         if (cuda_op_propagates(op, i) &&
             (eltwise_backward_one(elt, i, cuda_op_dy(op), cuda_op_dx(op, i)) ||

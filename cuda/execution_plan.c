@@ -1,8 +1,7 @@
-/* Convolutions by cuDNN's graph API, in C: an operation is described, the library names its
- * candidate kernels, those that the engine's precision and determinism forbid are dropped, and the
- * rest are timed on the real shapes. The winner's place in the list is kept in a file, so that the
- * next run of the same shape on the same device times nothing.
- */
+/* Convolutions by cuDNN's graph API, in C. cuDNN lists its candidate kernels for an operation.
+ * Kernels that the engine's precision or determinism forbids are dropped, and the rest are timed on
+ * the real shapes. The winner's place in the list is kept in a file, so that the next run of the
+ * same shape on the same device times nothing. */
 #include "execution_plan.h"
 
 #include "util/clock.h"
@@ -12,27 +11,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Some kernels are compiled as they are built, for a second and more each: who has spent RACE
- * seconds takes the best so far. */
+/* At most TIMED candidates run, REPEATS times each. Some compile for a second or more when built,
+ * so after RACE seconds the best so far wins. */
 enum { TIMED = 12, REPEATS = 3 };
 static const double RACE = 0.5;
 
-/* The choice that says: this kind loses against another. */
+/* The choice kept for a kind of plan that is not used: slower, or losing NaN. */
 enum { NEVER = 1000 };
 
 struct cuda_plan {
     cudnnBackendDescriptor_t plan;
-    cudnnBackendDescriptor_t pack; /* the pointers it runs with, which seldom change */
-    bool bias;                     /* it takes a fourth pointer */
+    cudnnBackendDescriptor_t pack; /* operands' pointers, which seldom change */
+    bool bias;                     /* the pack has a fourth pointer */
     void *at[4], *scratch;
     int64_t workspace;
-    double seconds;      /* of a run, if it was timed; 0 */
-    double bias_seconds; /* PLAN_FORWARD: of adding a bias afterwards, likewise */
+    double seconds;      /* least time of a run, seconds; 0: not timed */
+    double bias_seconds; /* PLAN_FORWARD: least time of adding a bias apart; 0: not timed */
 };
 
 /* ---- candidates ---- */
 
-/* Tensor cores round their inputs; other notes say the same in other words. */
+/* Returns true if the engine's precision and determinism allow a candidate. fp32 forbids tensor
+ * cores, too, since tensor cores round their inputs. */
 static bool plan_allowed(struct cuda_engine *engine, cudnnBackendDescriptor_t config)
 {
     const struct cuda_libs *lib = &engine->libs;
@@ -63,8 +63,8 @@ done:
     return fits;
 }
 
-/* All that the library knows of, since its first guesses may be forbidden ones: made descriptors,
- * of which the first *count are filled. */
+/* Finds all candidates that cuDNN knows, since its first guesses may be forbidden. Makes *made
+ * descriptors, and fills the first *count. The caller frees them, also after a failure. */
 static int plan_find(struct cuda_engine *engine, cudnnBackendDescriptor_t heuristics, int64_t *made,
                      int64_t *count, cudnnBackendDescriptor_t **out)
 {
@@ -108,7 +108,7 @@ static int plan_ask(struct cuda_engine *engine, cudnnBackendDescriptor_t graph,
         goto done;
     status = 0;
     if (lib->cudnnBackendFinalize_(heuristics) != CUDNN_STATUS_SUCCESS)
-        goto done; /* it knows nothing of such a convolution: no error */
+        goto done; /* cuDNN knows nothing of such a convolution: no error */
     status = plan_find(engine, heuristics, &made, &count, &found);
     for (int64_t i = 0; !status && i < count && out->count < CUDA_CONFIGS; i++)
         if (plan_allowed(engine, found[i])) {
@@ -203,7 +203,7 @@ int cuda_plan_run(struct cuda_engine *engine, struct cuda_plan *plan, const void
     bool same = plan->pack && plan->scratch == engine->work[WORK_LIBRARY].data &&
                 !memcmp(plan->at, data, sizeof data);
 
-    if (!same) { /* the net has placed its blobs since, or places them anew */
+    if (!same) { /* the net has placed its blobs since the last run */
         cuda_descriptor_drop(engine, &plan->pack);
         if (plan_pack(engine, plan, data))
             return -1;
@@ -221,7 +221,7 @@ void cuda_plan_destroy(struct cuda_engine *engine, struct cuda_plan *plan)
     free(plan);
 }
 
-/* What is timed: a plan, or, without one, the bias on its own. */
+/* Runs once what is timed: a plan, or, without a plan, the kernel that adds a bias. */
 static int plan_run_once(struct cuda_engine *engine, struct cuda_plan *plan,
                          const struct kernel_conv *c, void *const data[4])
 {
@@ -231,7 +231,7 @@ static int plan_run_once(struct cuda_engine *engine, struct cuda_plan *plan,
                                       (int)cuda_conv_elems(c->samples, 1, c->places), c->outputs));
 }
 
-/* Seconds of one run, the least of a few; negative if it cannot run. */
+/* Returns the least seconds of REPEATS runs; negative: the plan cannot run. */
 static double plan_measure(struct cuda_engine *engine, struct cuda_plan *plan,
                            const struct kernel_conv *conv, void *const data[4])
 {
@@ -278,7 +278,7 @@ static struct cuda_plan *plan_build(struct cuda_engine *engine, enum cuda_plan_k
     return plan;
 }
 
-/* Buffers of the real sizes; blank ones do, for no kernel's time depends on values. */
+/* Allocates operands of the real sizes. Zeros do: no kernel's time depends on values. */
 static int plan_take_buffers(const struct cuda_engine *engine, const struct kernel_conv *c,
                              void *data[4])
 {
@@ -303,9 +303,8 @@ static bool plan_is_nan(enum cuda_type type, const unsigned char bytes[4])
     return isnan(value);
 }
 
-/* Whether NaN comes out where it goes in. A ReLU that makes 0 of it would hide lost weights behind
- * finite losses; the library's answer is asked for, since notes on its kernels tell of some alone.
- */
+/* Returns true if NaN inputs give NaN outputs. A ReLU that makes NaN 0 would hide lost weights
+ * behind finite losses. A trial decides, since cuDNN's notes tell of some kernels alone. */
 static bool plan_keeps_nan(struct cuda_engine *engine, struct cuda_plan *plan,
                            const struct kernel_conv *c, void *const data[4])
 {
@@ -325,9 +324,9 @@ static bool plan_keeps_nan(struct cuda_engine *engine, struct cuda_plan *plan,
     return ran && plan_is_nan(engine->type, found[0]) && plan_is_nan(engine->type, found[1]);
 }
 
-/* Which candidate is the fastest, and its plan; -1 if none runs, NEVER if those that do lose NaN.
- * Where there is no room to time them, the library's first guess, with no seconds; but none with a
- * ReLU, whose NaN nobody saw. */
+/* Returns the number of the fastest candidate, and its plan. -1: none runs. NEVER: all that run
+ * lose NaN. Without memory to measure: cuDNN's first guess, with 0 seconds; but no guess with a
+ * ReLU, since its NaN is untested. */
 static int plan_race(struct cuda_engine *engine, enum cuda_plan_kind kind,
                      const struct cuda_configs *configs, const struct kernel_conv *conv,
                      struct cuda_plan **out)
@@ -360,7 +359,7 @@ static int plan_race(struct cuda_engine *engine, enum cuda_plan_kind kind,
     }
     if (*out) {
         (*out)->seconds = best;
-        if (kind == PLAN_FORWARD) /* for those who have a bias still to add */
+        if (kind == PLAN_FORWARD) /* for callers that add a bias apart */
             (*out)->bias_seconds = plan_measure(engine, NULL, conv, data);
     }
     for (int i = 0; i < 4; i++)
@@ -374,8 +373,8 @@ static int plan_race(struct cuda_engine *engine, enum cuda_plan_kind kind,
     return winner;
 }
 
-/* Kernels of cuDNN 9.14 that never end: by tensor cores (sm90_xmma_dgrad..._strided), the gradient
- * of a convolution with a stride and a dilation on one axis. */
+/* Returns true for kernels of cuDNN 9.14 that never end: data gradients on tensor cores
+ * (sm90_xmma_dgrad..._strided) with a stride and a dilation on one axis. */
 static bool plan_hangs(const struct cuda_engine *engine, enum cuda_plan_kind kind,
                        const struct kernel_conv *c)
 {
@@ -419,7 +418,7 @@ int cuda_plan_create_biased(struct cuda_engine *engine, const struct kernel_conv
     if (cuda_plan_create(engine, kind, conv, out))
         return -1;
     if (*out && (*out)->seconds <= 0)
-        return 0; /* it won an earlier race */
+        return 0; /* this plan won in an earlier run */
     if (cuda_plan_create(engine, PLAN_FORWARD, conv, &apart)) {
         cuda_plan_destroy(engine, *out);
         *out = NULL;

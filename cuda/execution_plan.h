@@ -1,12 +1,11 @@
-/* Inside of execution_plan.c and plan_graph.c, and for their test: which kernels cuDNN offers can
- * be asked of a device that is only described, with no GPU at hand. */
+/* Interior of execution_plan.c and plan_graph.c, also for their test: cuDNN lists its kernels for a
+ * device that is only described, without a GPU. */
 #ifndef POSEIDON_CUDA_EXECUTION_PLAN_H
 #define POSEIDON_CUDA_EXECUTION_PLAN_H
 
 #include "cuda_internal.h"
 
-/* plan_graph.c: descriptors of the library's, with the call's text in the message where it fails.
- */
+/* plan_graph.c: cuDNN's descriptors. A failed call's text is in the message. */
 int cuda_descriptor_make(struct cuda_engine *engine, cudnnBackendDescriptorType_t type,
                          cudnnBackendDescriptor_t *out);
 void cuda_descriptor_drop(struct cuda_engine *engine, cudnnBackendDescriptor_t *descriptor);
@@ -21,15 +20,15 @@ int cuda_descriptor_set_descriptor(struct cuda_engine *engine, cudnnBackendDescr
                                    cudnnBackendAttributeName_t name,
                                    cudnnBackendDescriptor_t value);
 
-/* Tensors' names in a graph. */
+/* Names of tensors in a graph. */
 enum { UID_X = 'x', UID_W = 'w', UID_Y = 'y', UID_BIAS = 'b', UID_SUM = 's', UID_BIASED = 't' };
 
-/* What one graph is made of. All of it is dropped together, also after a failure; NULL members are
- * passed over. */
+/* Descriptors of one graph. cuda_plan_parts_drop drops all of them, also after a failure, and skips
+ * NULL members. */
 struct cuda_plan_parts {
     cudnnBackendDescriptor_t x, w, y, conv, operation, graph;
-    cudnnBackendDescriptor_t bias, sum, add, addition;    /* PLAN_FORWARD_BIAS */
-    cudnnBackendDescriptor_t biased, relu, rectification; /* PLAN_FORWARD_BIAS_RELU, besides */
+    cudnnBackendDescriptor_t bias, sum, add, addition;    /* with a bias */
+    cudnnBackendDescriptor_t biased, relu, rectification; /* with a bias and a ReLU */
 };
 int cuda_plan_parts_make(struct cuda_engine *engine, enum cuda_plan_kind kind,
                          const struct kernel_conv *c, struct cuda_plan_parts *p);
@@ -38,8 +37,8 @@ const char *cuda_plan_kind_name(enum cuda_plan_kind kind);
 
 enum { CUDA_CONFIGS = 24 };
 
-/* The candidates for one convolution, best guess first, forbidden ones dropped. Empty where cuDNN
- * has none. To be dropped by cuda_configs_drop. */
+/* The allowed candidates for one convolution, cuDNN's best guess first; empty where cuDNN has none.
+ * The caller drops them by cuda_configs_drop. */
 struct cuda_configs {
     int count;
     cudnnBackendDescriptor_t config[CUDA_CONFIGS];
@@ -47,8 +46,8 @@ struct cuda_configs {
 int cuda_configs_list(struct cuda_engine *engine, enum cuda_plan_kind kind,
                       const struct kernel_conv *conv, struct cuda_configs *out);
 void cuda_configs_drop(struct cuda_engine *engine, struct cuda_configs *configs);
-/* An executable plan of a candidate and its workspace. Fails quietly (1) where the candidate cannot
- * be built or wants more workspace than the engine allows. */
+/* Builds a candidate's plan, and gives its workspace in bytes. Returns 1, without a message, where
+ * the candidate cannot be built or wants more workspace than the engine allows. */
 int cuda_config_build(struct cuda_engine *engine, cudnnBackendDescriptor_t config,
                       cudnnBackendDescriptor_t *plan, int64_t *workspace);
 

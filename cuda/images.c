@@ -1,6 +1,6 @@
-/* Batches of images, which come as bytes: they cross over as they are, a quarter of what floats
- * would be, and become values where they are read. Two batches may be on the device: one that the
- * computation still reads, and the next one on its way. */
+/* Batches of images as bytes. The bytes are copied to the device, a quarter of what floats would
+ * be, and become values there. Two batches may be on the device: the computation reads one while
+ * the next is under way. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -11,8 +11,8 @@ enum { IMAGE_BUFFERS = 2 };
 
 struct engine_images {
     struct kernel_images shape;
-    size_t bytes; /* of the pixels; windows lie behind them */
-    void *mean;   /* NULL: none */
+    size_t bytes; /* bytes of a batch's pixels */
+    void *mean;   /* mean image, or a mean per channel; NULL: none */
     struct {
         void *pixels, *windows;
         cudaEvent_t filled, used;

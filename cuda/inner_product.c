@@ -1,8 +1,8 @@
-/* Inner product: three matrix products on plain memory, rows x K and rows x O, the bias inside the
- * first.
+/* Inner product: three matrix products on plain memory, rows x K and rows x O; the forward product
+ * adds the bias.
  *
- * In bfloat16 the parameter has a copy of that type. The factors that travel in place of the weight
- * gradient are floats on any engine; in bfloat16 they are made when backward finds the weight
+ * In bfloat16 the parameter has a bfloat16 copy. Factors that travel in place of the weight
+ * gradient are floats with every engine. In bfloat16, backward converts them where the weight is
  * factored. */
 #include "cuda_internal.h"
 
@@ -14,7 +14,7 @@ struct inner_product {
     struct op_product size;
     struct cuda_matmul *forward, *back_data, *back_weight;
     struct cuda_param weight, bias;
-    float *factor_bottom, *factor_top; /* bfloat16 only */
+    float *factor_bottom, *factor_top; /* with bfloat16 only */
 };
 
 static int inner_product_products(struct inner_product *ip)
@@ -44,7 +44,7 @@ static int inner_product_products(struct inner_product *ip)
                                      .ldc = k,
                                      .type = type,
                                      .type_c = type};
-    /* the gradient is the parameter's: float */
+    /* the gradient is float, as the parameter is */
     struct cuda_matmul_shape weight = {.trans_a = true,
                                        .m = a->transpose ? k : o,
                                        .n = a->transpose ? o : k,
@@ -106,7 +106,7 @@ static int inner_product_forward(struct cuda_op *op)
                            cuda_param_data(engine, &ip->bias));
 }
 
-/* Floats of what backward saw, for those who send it. */
+/* Converts what backward reads to floats, for ranks that send factors. */
 static int inner_product_make_factors(struct inner_product *ip, const void *bottom,
                                       const void *top_grad)
 {
@@ -130,7 +130,7 @@ static int inner_product_backward(struct cuda_op *op)
     const void *top_grad = cuda_op_dy(op), *bottom = cuda_op_x(op, 0);
     bool transpose = op->args.u.inner_product.transpose;
 
-    /* the planner may turn factors on after the op was made: the flag is read now */
+    /* the planner may choose factors after the operator was created: read the flag now */
     if (weight->wants_grad && weight->factored && inner_product_make_factors(ip, bottom, top_grad))
         return -1;
     if (weight->wants_grad && !weight->factored &&

@@ -1,8 +1,8 @@
-/* What the .cu files share: element types, launching, sums over a block.
+/* Parts that the .cu files share: element types, launches, sums over a block.
  *
- * Every kernel is right for any number of threads per block, one included. So the same source can
- * be compiled for the host, where a launch is a loop over blocks of one thread, or of all of them
- * in turns: tests/cuda. */
+ * Every kernel is right for any number of threads per block, one included. So the same source
+ * compiles for the host (tests/cuda), where a launch loops over blocks of one thread, or runs all
+ * threads of a block in turns. */
 #ifndef POSEIDON_CUDA_KERNEL_CUH
 #define POSEIDON_CUDA_KERNEL_CUH
 
@@ -16,7 +16,7 @@
 #define KERNEL    static __global__
 #define SHARED    __shared__
 #define BARRIER() __syncthreads()
-/* Threads that vote together, all of them; the block is made of such. */
+/* Threads that vote together. A block is made of whole warps. */
 #define WARP         32
 #define VOTE(bit)    __ballot_sync(0xFFFFFFFFu, (bit))
 #define UNROLL       _Pragma("unroll")
@@ -35,7 +35,7 @@ struct bf16 {
     uint16_t bits;
 };
 
-/* Elements of activations, read and written: the emulation counts them. */
+/* Read (element) and write (element_set) activations; the tests' emulation counts the bytes. */
 static DEVICE float element(float x)
 {
     MOVED(sizeof x);
@@ -62,7 +62,7 @@ static DEVICE void element_set(float *to, float value)
     *to = value;
 }
 
-/* To nearest, halves to even; NaN stays NaN. */
+/* Rounds to nearest, ties to even; NaN stays NaN. */
 static DEVICE void element_set(struct bf16 *to, float value)
 {
     union float_bits u;
@@ -75,14 +75,14 @@ static DEVICE void element_set(struct bf16 *to, float value)
         to->bits = (uint16_t)((u.bits + 0x7FFFu + (u.bits >> 16 & 1u)) >> 16);
 }
 
-enum { LANES = 4 }; /* channels a thread takes where it can take several */
+enum { LANES = 4 }; /* channels per thread, where a thread can take several */
 
-/* V neighbouring channels, which move as one. */
+/* V neighbouring channels, moved as one. */
 template <typename T, int V> struct alignas(V * sizeof(T)) lanes {
     T at[V];
 };
 
-/* `from`, and `to` below, stand at a multiple of V elements. */
+/* Read and write V elements in memory that is aligned to V elements. */
 template <int V, typename T> static DEVICE void lanes_get(const T *from, float to[V])
 {
     const struct lanes<T, V> all = *(const struct lanes<T, V> *)from;
@@ -102,8 +102,8 @@ template <int V, typename T> static DEVICE void lanes_set(T *to, const float fro
     *(struct lanes<T, V> *)to = all;
 }
 
-/* V neighbouring numbers of a channel each, or `missing` where there are none: no activations, and
- * not counted as such. */
+/* Reads one number for each of V neighbouring channels, or gives `missing` where from is NULL. The
+ * numbers are not activations, and not counted as activations. */
 template <int V, typename N> static DEVICE void lanes_of_channels(const N *from, N missing, N to[V])
 {
     struct lanes<N, V> all;
@@ -115,7 +115,7 @@ template <int V, typename N> static DEVICE void lanes_of_channels(const N *from,
         to[k] = from ? all.at[k] : missing;
 }
 
-/* What V neighbouring channels are normed by: whatever is NULL counts as 0, or 1 (gamma). */
+/* Normalisation of V neighbouring channels. A NULL array stands for 0; NULL gamma for 1. */
 template <int V> struct normed {
     float mean[V], inverse[V], gamma[V], beta[V];
 
@@ -128,7 +128,7 @@ template <int V> struct normed {
         lanes_of_channels<V>(beta_ ? beta_ + c : NULL, 0.0f, beta);
     }
 
-    /* Batch normalisation of channel k's number. Forward and backward must see the same sign. */
+    /* Normalises x of channel k. Forward and backward must see the same sign of the result. */
     DEVICE float of(int k, float x) const
     {
         return gamma[k] * ((x - mean[k]) * inverse[k]) + beta[k];
@@ -137,7 +137,7 @@ template <int V> struct normed {
 
 #define THREADS 256
 
-/* The first element of this thread and the step to its next. */
+/* Return this thread's first element, and the step to its next. */
 static DEVICE uint32_t thread_first(void)
 {
     return blockIdx.x * blockDim.x + threadIdx.x;
@@ -148,12 +148,12 @@ static DEVICE uint32_t thread_step(void)
     return gridDim.x * blockDim.x;
 }
 
-/* Unsigned: what goes beyond n, itself at most INT32_MAX, does not wrap. */
+/* Loops over this thread's elements below n (at most INT32_MAX); unsigned, so as not to wrap. */
 #define FOR_EACH(i, n)                                                                             \
     for (uint32_t i = thread_first(), step_ = thread_step(), end_ = (uint32_t)(n); i < end_;       \
          i += step_)
 
-/* Blocks for n elements: enough to fill any GPU, at least one. */
+/* Returns a number of blocks for n elements: enough to fill any GPU, at least one. */
 static inline unsigned grid_for(size_t n)
 {
     size_t blocks = (n + THREADS - 1) / THREADS;
@@ -161,14 +161,14 @@ static inline unsigned grid_for(size_t n)
     return (unsigned)(blocks < 1 ? 1 : blocks > 16384 ? 16384 : blocks);
 }
 
-/* One block per row, at most this many: kernels step over rows by gridDim.x. */
+/* Returns one block per row, up to a limit: kernels step over rows by gridDim.x. */
 static inline unsigned grid_rows(int rows)
 {
     return (unsigned)(rows < 1 ? 1 : rows > 65535 ? 65535 : rows);
 }
 
-/* The sum over the block in a fixed order, known to thread 0. All threads must call it; at most
- * 256. */
+/* Returns the sum over the block, added in a fixed order, to all threads. All threads must call
+ * block_sum; at most THREADS. */
 template <typename T> static DEVICE T block_sum(T value)
 {
     SHARED T part[THREADS];
@@ -185,13 +185,13 @@ template <typename T> static DEVICE T block_sum(T value)
     return value;
 }
 
-/* Whether threads can take LANES channels each: all these arrays, of rows of so many, allow it. */
+/* Returns true if threads can take LANES channels each, by the count and the alignment. */
 template <typename... A> static inline bool lanes_fit(int channels, const A *...arrays)
 {
     return channels % LANES == 0 && ((uintptr_t)0 | ... | (uintptr_t)arrays) % 16 == 0;
 }
 
-/* Calls `call` with V = LANES or 1 channels a thread. */
+/* Calls `call` with V = LANES channels a thread if fit, else with V = 1. */
 #define WITH_LANES(fit, call)                                                                      \
     do {                                                                                           \
         if (fit) {                                                                                 \

@@ -1,9 +1,9 @@
-/* The kernels, as the C files of the CUDA engine see them: each call launches on a stream and
- * returns what the launch said.
+/* The kernels, as the C files of the CUDA engine see them. Each function launches on a stream and
+ * returns the launch's status.
  *
  * Indices are 32 bits wide: no blob has more than INT32_MAX elements, and 64-bit divisions are
- * slow. None uses atomics, and all add in one fixed order: the same bits at every run. Activations
- * come in two element types (enum cuda_type); kernels compute in float. */
+ * slow. Kernels use no atomics and add in a fixed order, so every run gives the same bits.
+ * Activations have one of two element types (enum cuda_type); kernels compute in float. */
 #ifndef POSEIDON_CUDA_KERNELS_H
 #define POSEIDON_CUDA_KERNELS_H
 
@@ -20,30 +20,29 @@ enum cuda_type { CUDA_F32, CUDA_BF16 };
 
 /* ---- layout.cu ---- */
 
-/* A tensor of outer x rows x columns elements becomes outer x columns x rows, in another type if
- * asked: NCHW to NHWC with rows = C, columns = H W, and back with the two exchanged. rows 1: a
- * copy. */
+/* Transposes outer x rows x columns elements to outer x columns x rows, in another type if asked.
+ * NCHW to NHWC: rows = C, columns = H W; back: exchanged. rows 1: a copy. add: adds to `to`. */
 cudaError_t kernel_transpose(cudaStream_t stream, enum cuda_type from_type, const void *from,
                              enum cuda_type to_type, void *to, int outer, int rows, int columns,
                              bool add);
 /* y = a x + b y over n elements; b = 0: y is not read. */
 cudaError_t kernel_axpby(cudaStream_t stream, enum cuda_type type, float a, const void *x, float b,
                          void *y, size_t n);
-/* `rows` pieces of `width` elements each, from one stride (elements) to another. */
+/* Copies `rows` pieces of `width` elements; a stride is the elements from one piece to the next. */
 cudaError_t kernel_copy_rows(cudaStream_t stream, enum cuda_type type, const void *from,
                              int from_stride, void *to, int to_stride, int width, int rows);
-/* The same through a ReLU; with y, which lies as `from` does, through the ReLU's gradient: y is
- * what came out of it. */
+/* Copies rows through a ReLU. With y, the ReLU's outputs laid out like `from`: through the ReLU's
+ * gradient instead. */
 cudaError_t kernel_relu_rows(cudaStream_t stream, enum cuda_type type, const void *from,
                              const void *y, int from_stride, void *to, int to_stride, int width,
                              int rows);
-/* y[row][c] += bias[c]; relu: 0 where that is negative */
+/* y[row][c] += bias[c]; relu: negative results become 0 */
 cudaError_t kernel_add_bias(cudaStream_t stream, enum cuda_type type, void *y, const float *bias,
                             bool relu, int rows, int columns);
 
 struct engine_window;
-/* y = (x - mean) scale, turned where its window says so; x: bytes, plain. mean: an image of
- * mean_height x mean_width, at the window's place; or one number per channel, 1 x 1; or NULL. */
+/* y = (x - mean) scale, mirrored where the window says so; x: bytes, plain. mean: an image of
+ * mean_height x mean_width, read at the window's place; one number per channel, 1 x 1; or NULL. */
 struct kernel_images {
     int samples, channels, height, width, mean_height, mean_width;
     float scale;
@@ -63,66 +62,62 @@ static inline size_t kernel_channels_elems(const struct kernel_channels *v)
     return (size_t)v->outer * (size_t)(v->channels * v->inner);
 }
 
-/* Sums over all that is not the channel: of x; of x and of x^2, so that their difference is a
- * variance to single precision; of (x - mean)^2; of |x|; of dy and of dy (x - mean) inverse; of dy
- * x and of dy; of dy x where x <= 0. */
+/* Sums per channel over all other axes. */
 enum kernel_sums {
-    SUMS_X,
-    SUMS_MOMENTS,
-    SUMS_VARIANCE,
-    SUMS_ABS,
-    SUMS_BATCH_NORM,
-    SUMS_SCALE,
-    SUMS_PRELU,
-    SUMS_BEHIND_RELU, /* kernel_sums_behind_relu alone */
-    SUMS_CUT          /* kernel_sums_cut alone */
+    SUMS_X,           /* x */
+    SUMS_MOMENTS,     /* x, and x^2, precise enough for a variance in single precision */
+    SUMS_VARIANCE,    /* (x - mean)^2 */
+    SUMS_ABS,         /* |x| */
+    SUMS_BATCH_NORM,  /* dy, and dy (x - mean) inverse */
+    SUMS_SCALE,       /* dy x, and dy */
+    SUMS_PRELU,       /* dy x where x <= 0 */
+    SUMS_BEHIND_RELU, /* for kernel_sums_behind_relu alone */
+    SUMS_CUT          /* for kernel_sums_cut alone */
 };
-/* Doubles of scratch that kernel_sums needs. */
+/* Returns the doubles of scratch that kernel_sums needs. */
 size_t kernel_sums_scratch(const struct kernel_channels *v);
-/* Leaves one or two sums per channel, all first ones before all second ones, at the beginning of
- * scratch. */
+/* Leaves one or two sums per channel in scratch: all first sums, then all second sums. */
 cudaError_t kernel_sums(cudaStream_t stream, enum cuda_type type, enum kernel_sums what,
                         const struct kernel_channels *v, const void *x, const void *dy,
                         const float *mean, const float *inverse, double *scratch);
-/* Those of SUMS_BATCH_NORM, dy taken as 0 where gamma (x - mean) inverse + beta is not positive;
- * gamma and beta may be NULL. */
+/* Sums as SUMS_BATCH_NORM, with dy 0 where gamma (x - mean) inverse + beta is not positive. gamma
+ * and beta may be NULL. */
 cudaError_t kernel_sums_behind_relu(cudaStream_t stream, enum cuda_type type,
                                     const struct kernel_channels *v, const void *x, const void *dy,
                                     const float *mean, const float *inverse, const float *gamma,
                                     const float *beta, double *scratch);
-/* Makes dy 0 where y is not positive, and sums it. */
+/* Makes dy 0 where y is not positive, and sums dy. */
 cudaError_t kernel_sums_cut(cudaStream_t stream, enum cuda_type type,
                             const struct kernel_channels *v, const void *y, void *dy,
                             double *scratch);
-/* out[c] (+)= sums[c] */
+/* out[c] = sums[c]; add: out[c] += sums[c] */
 cudaError_t kernel_sums_store(cudaStream_t stream, const double *sums, int channels, float *out,
                               bool add);
 
 /* ---- batch_norm.cu ---- */
 
 struct kernel_batch_norm {
-    double elems; /* per channel */
+    double elems; /* elements per channel */
     float fraction, eps;
 };
 /* mean[c] = sums[c] / elems */
 cudaError_t kernel_batch_mean(cudaStream_t stream, const struct kernel_batch_norm *b,
                               const double *sums, int channels, float *mean);
-/* mean and inverse = 1 / sqrt(variance + eps) of SUMS_MOMENTS, and the running sums of both */
+/* mean, inverse = 1 / sqrt(variance + eps), from SUMS_MOMENTS; updates the running sums */
 cudaError_t kernel_batch_statistics(cudaStream_t stream, const struct kernel_batch_norm *b,
                                     const double *sums, int channels, float *mean, float *inverse,
                                     float *mean_sum, float *variance_sum, float *weight);
-/* mean and inverse of the running sums */
+/* mean and inverse from the running sums */
 cudaError_t kernel_batch_global(cudaStream_t stream, const struct kernel_batch_norm *b,
                                 int channels, const float *mean_sum, const float *variance_sum,
                                 const float *weight, float *mean, float *inverse);
-/* y = gamma (x - mean) inverse + beta; gamma and beta may be NULL. relu: 0 where that is negative
- */
+/* y = gamma (x - mean) inverse + beta; gamma, beta may be NULL. relu: negative results become 0 */
 cudaError_t kernel_batch_apply(cudaStream_t stream, enum cuda_type type,
                                const struct kernel_channels *v, const void *x, const float *mean,
                                const float *inverse, const float *gamma, const float *beta,
                                bool relu, void *y);
-/* sums of SUMS_BATCH_NORM; NULL: statistics that do not depend on x. relu: dy as in
- * kernel_sums_behind_relu */
+/* Writes dx. sums: from SUMS_BATCH_NORM; NULL: the statistics do not depend on x. relu: dy as in
+ * kernel_sums_behind_relu. */
 cudaError_t kernel_batch_back(cudaStream_t stream, enum cuda_type type,
                               const struct kernel_channels *v, const struct kernel_batch_norm *b,
                               const void *x, const void *dy, const float *mean,
@@ -130,10 +125,10 @@ cudaError_t kernel_batch_back(cudaStream_t stream, enum cuda_type type,
                               bool relu, const double *sums, void *dx);
 /* ---- scale.cu ---- */
 
-/* y = x gain[c] + bias[c]; either may be NULL */
+/* y = x gain[c] + bias[c]; gain and bias may be NULL */
 cudaError_t kernel_scale(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
                          const void *x, const float *gain, const float *bias, void *y);
-/* y = x > 0 ? x : slope[c] x; shared: slope[0]. dy: dx = x > 0 ? dy : slope dy, into y */
+/* y = x > 0 ? x : slope[c] x; shared: slope[0]. With dy: y gets dx = x > 0 ? dy : slope[c] dy */
 cudaError_t kernel_prelu(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
                          const void *x, const void *dy, const float *slope, bool shared, void *y);
 
@@ -149,33 +144,32 @@ cudaError_t kernel_relu_back(cudaStream_t stream, enum cuda_type type, const voi
 struct kernel_unary {
     int function; /* enum unary_function */
     float a, b, c;
-    bool from_top; /* y tells the derivative (op_unary_from_top) */
+    bool from_top; /* the derivative follows from y (op_unary_from_top) */
 };
 /* y = f(x) */
 cudaError_t kernel_unary(cudaStream_t stream, enum cuda_type type, const struct kernel_unary *u,
                          const void *x, void *y, size_t n);
-/* dx = dy f'(x); at: x, or y (`top`) for the functions with from_top */
+/* dx = dy f'(x). at: x; or y, with `top`, for functions with from_top */
 cudaError_t kernel_unary_back(cudaStream_t stream, enum cuda_type type,
                               const struct kernel_unary *u, bool top, const void *at,
                               const void *dy, void *dx, size_t n);
 
 /* ---- neuron.cu: dropout ---- */
 
-/* Dropout: element e of a sample (plain row-major order) is kept iff draw e of the sample's own
- * sequence is >= ratio: the bits of util/rng.h. The mask is drawn anew in backward rather than
- * stored. */
-/* What changes from pass to pass: struct run, in device memory. */
-struct kernel_run {
+/* Values that change from pass to pass (struct pass). */
+struct kernel_pass {
     uint64_t seed, first_sample;
 };
 
+/* Dropout: element e of a sample (plain row-major order) is kept iff draw e of the sample's own
+ * sequence is >= ratio, bit for bit as util/rng.h. Backward draws the mask again. */
 struct kernel_dropout {
-    struct kernel_run run;
-    const struct kernel_run
-        *at; /* not NULL: device memory that is read instead, when the kernel runs */
+    struct kernel_pass pass;
+    /* Device memory to read when the kernel runs, in place of `pass`; NULL: `pass` holds. */
+    const struct kernel_pass *at;
     uint32_t layer;
     float ratio;
-    int samples, channels, pixels; /* sample elements = channels x pixels */
+    int samples, channels, pixels; /* elements of a sample = channels x pixels */
     bool nhwc;
 };
 cudaError_t kernel_dropout(cudaStream_t stream, enum cuda_type type, const struct kernel_dropout *d,
@@ -184,35 +178,34 @@ cudaError_t kernel_dropout(cudaStream_t stream, enum cuda_type type, const struc
 /* ---- eltwise.cu ---- */
 
 enum kernel_eltwise { KERNEL_PROD, KERNEL_MAX };
-/* y = y * x, or the greater of both with winner = who; Caffe's rule for equal values: the second
- * beats the first, later ones must be greater. winner may be NULL. */
+/* y = y x, or the maximum of y and x, with winner = who where x wins. Equal values, as in Caffe:
+ * the second bottom beats the first, later ones must be greater. winner may be NULL. */
 cudaError_t kernel_eltwise(cudaStream_t stream, enum cuda_type type, enum kernel_eltwise operation,
                            const void *x, void *y, int32_t *winner, int who, size_t n);
-/* dx = winner == who ? dy : 0 */
-/* y = a x + b z; z NULL: a x. relu: 0 where that is negative. y may be z, or x. */
+/* y = a x + b z, or a x if z is NULL; relu: negative results become 0. y may be x or z. */
 cudaError_t kernel_eltwise_sum(cudaStream_t stream, enum cuda_type type, float a, const void *x,
                                float b, const void *z, bool relu, void *y, size_t n);
-/* dx = a dy and dz = b dy; y not NULL: dy is taken as 0 where y is not positive. Either may be dy;
- * dz may be NULL. */
+/* dx = a dy, dz = b dy; with y, dy counts as 0 where y is not positive. dx or dz may be dy; dz may
+ * be NULL. */
 cudaError_t kernel_eltwise_sum_back(cudaStream_t stream, enum cuda_type type, const void *y,
                                     const void *dy, float a, void *dx, float b, void *dz, size_t n);
+/* dx = winner == who ? dy : 0 */
 cudaError_t kernel_eltwise_max_back(cudaStream_t stream, enum cuda_type type, const void *dy,
                                     const int32_t *winner, int who, void *dx, size_t n);
 
 /* ---- pool.cu: NHWC ---- */
 
-/* Sizes and windows of pooling and convolution: depth, height, width; 1 where there is no such
- * axis. */
+/* Sizes and windows, also of struct kernel_conv: depth, height, width; 1 for a missing axis. */
 struct kernel_pool {
-    int samples, channels, size[3], places[3]; /* of the bottom; of the top */
+    int samples, channels, size[3], places[3]; /* size: of the bottom; places: of the top */
     int kernel[3], stride[3], pad[3];
-    bool max, stochastic; /* neither: the average */
-    uint32_t layer;       /* STOCHASTIC: keys of the draws, as in kernel_dropout */
-    struct kernel_run run;
-    const struct kernel_run *at;
+    bool max, stochastic; /* both false: average */
+    uint32_t layer;       /* STOCHASTIC: key of the draws, as in kernel_dropout */
+    struct kernel_pass pass;
+    const struct kernel_pass *at;
 };
-/* where: place of the maximum, or of the element drawn, in its D x H x W plane, -1: none; NULL: not
- * wanted, and STOCHASTIC then averages. */
+/* `where`: place of the maximum, or of the element drawn, in its D x H x W plane; -1: none. `where`
+ * NULL: no places; STOCHASTIC then takes the weighted average. */
 cudaError_t kernel_pool(cudaStream_t stream, enum cuda_type type, const struct kernel_pool *p,
                         const void *x, void *y, int32_t *where);
 cudaError_t kernel_pool_back(cudaStream_t stream, enum cuda_type type, const struct kernel_pool *p,
@@ -224,49 +217,49 @@ cudaError_t kernel_int_to_float(cudaStream_t stream, enum cuda_type type, const 
 
 struct kernel_lrn {
     int samples, channels, height, width;
-    int half;             /* the window reaches that far on either side */
+    int half;             /* reach of the window on either side */
     float scale, beta, k; /* s = k + scale * sum of squares; y = x s^-beta */
-    bool within;          /* windows in the H x W plane instead of across channels */
+    bool within;          /* windows in the H x W plane, not across channels */
 };
 cudaError_t kernel_lrn(cudaStream_t stream, enum cuda_type type, const struct kernel_lrn *l,
                        const void *x, void *y);
-/* ratio: as many elements as x, float */
+/* ratio: scratch for as many floats as x has elements */
 cudaError_t kernel_lrn_back(cudaStream_t stream, enum cuda_type type, const struct kernel_lrn *l,
                             const void *x, const void *dy, float *ratio, void *dx);
 
 /* ---- softmax.cu: plain floats seen as outer x classes x inner ---- */
 
-/* A label that is no class, found by a kernel: in host memory that the device can write. */
+/* A label out of range, noted by a kernel in host memory that the device can write. */
 struct kernel_bad {
-    int position; /* 1 + where; 0: none. Stays until cleared */
+    int position; /* 1 + position of the label; 0: none. Kept until cleared */
     int classes, inner;
-    bool rows; /* not classes: rows of a table */
+    bool rows; /* the label is the row number of a table, not a class */
     float label;
     const char *layer;
 };
 struct kernel_labels {
     int outer, classes, inner;
-    bool rows; /* only passed on to the report */
+    bool rows; /* for the report alone */
     bool has_ignore;
     int ignore;
-    float smoothing; /* of the softmax loss (engine/ops.h) */
+    float smoothing; /* label smoothing of the softmax loss (engine/ops.h) */
     struct kernel_bad *report;
-    const char *layer; /* only passed on to the report */
+    const char *layer; /* for the report alone */
 };
 
 cudaError_t kernel_softmax(cudaStream_t stream, const float *x, float *p, int outer, int classes,
                            int inner);
 cudaError_t kernel_softmax_back(cudaStream_t stream, const float *p, const float *dy, float *dx,
                                 int outer, int classes, int inner);
-/* given: what the sum is divided by; 0: the places that count, at least 1. terms: one double per
- * position; *divisor: what the sum was divided by, for backward. */
+/* given: the sum's divisor; 0: the number of labels that count, at least 1. terms: scratch, one
+ * double per position. *divisor: the divisor used, which backward reads. */
 cudaError_t kernel_softmax_loss(cudaStream_t stream, const struct kernel_labels *l, const float *p,
                                 const float *labels, double given, double *terms, double *divisor,
                                 float *loss);
 cudaError_t kernel_softmax_loss_back(cudaStream_t stream, const struct kernel_labels *l,
                                      const float *p, const float *labels, const float *weight,
                                      const double *divisor, float *dx);
-/* hits: one int32 per position. per_class may be NULL. */
+/* hits: scratch, one int32 per position. per_class may be NULL. */
 cudaError_t kernel_accuracy(cudaStream_t stream, const struct kernel_labels *l, int top_k,
                             const float *x, const float *labels, int32_t *hits, float *accuracy,
                             float *per_class);
@@ -283,24 +276,24 @@ enum kernel_loss_kind {
 };
 struct kernel_loss {
     enum kernel_loss_kind kind;
-    int rows, length; /* of bottom 0; INFOGAIN: all of `labels` instead */
-    bool other;       /* HINGE: squares; CONTRASTIVE: the legacy form */
+    int rows, length; /* bottom 0 as a matrix; INFOGAIN uses labels instead */
+    bool other;       /* HINGE: squared margins; CONTRASTIVE: the legacy form */
     bool has_ignore;  /* SIGMOID */
     int ignore;
     float margin;   /* CONTRASTIVE */
-    double divisor; /* what the sum is divided by; 0: the places that count, at least 1 */
+    double divisor; /* divisor of the sum; 0: the number of places that count, at least 1 */
     struct kernel_labels labels; /* HINGE, MULTINOMIAL, INFOGAIN */
 };
 struct kernel_loss_data {
-    const float *x, *t;     /* bottoms 0 and 1; INFOGAIN: x are the probabilities */
+    const float *x, *t;     /* bottoms 0 and 1; with INFOGAIN, x are the probabilities */
     const float *third;     /* CONTRASTIVE: similar; INFOGAIN: the matrix */
-    const double *distance; /* CONTRASTIVE: per row, (a - b)^2 */
-    const float *row_sums;  /* INFOGAIN: of the matrix */
+    const double *distance; /* CONTRASTIVE: per row, sum of (a - b)^2 */
+    const float *row_sums;  /* INFOGAIN: sums of the matrix's rows */
 };
 enum { KERNEL_LOSS_SCRATCH = 1 + 2 * 256 }; /* doubles; the first is the divisor, for backward */
 cudaError_t kernel_loss(cudaStream_t stream, const struct kernel_loss *l,
                         const struct kernel_loss_data *d, double *scratch, float *loss);
-/* sign: of the bottom whose gradient is asked for, 1 or -1 */
+/* sign: 1 for the gradient of bottom 0, -1 for the gradient of bottom 1 */
 cudaError_t kernel_loss_back(cudaStream_t stream, const struct kernel_loss *l,
                              const struct kernel_loss_data *d, const float *weight,
                              const double *divisor, float sign, float *dx);
@@ -313,24 +306,24 @@ cudaError_t kernel_row_sums(cudaStream_t stream, const float *x, int rows, int l
 /* ---- move.cu ---- */
 
 enum { KERNEL_AXES = 12 };
-/* Part of a tensor, axes in the order of memory: from offset on, `small` of `large`. */
+/* Part of a tensor, axes in the order of memory: `small` elements of `large`, from `offset` on. */
 struct kernel_window {
     int naxes, small[KERNEL_AXES], large[KERNEL_AXES], offset[KERNEL_AXES];
 };
-/* y: the part of x. back: y, all of it, is x where x's part is, 0 elsewhere. */
+/* Copies the part of x to y. back: fills y with x at the part's place, and 0 elsewhere. */
 cudaError_t kernel_window(cudaStream_t stream, enum cuda_type type, const struct kernel_window *w,
                           bool back, const void *x, void *y);
-/* Each of `outer` pieces of `length` elements, `tiles` times; and the sum over the copies. */
+/* kernel_tile copies each of `outer` pieces of `length` elements `tiles` times; kernel_tile_back
+ * sums the copies. */
 cudaError_t kernel_tile(cudaStream_t stream, enum cuda_type type, int outer, int length, int tiles,
                         const void *x, void *y);
 cudaError_t kernel_tile_back(cudaStream_t stream, enum cuda_type type, int outer, int length,
                              int tiles, const void *dy, void *dx);
-/* y's row i = x's row index[i] (+ bias, which may be NULL); l: as many labels as y has rows, as
- * many classes as x has. */
+/* y's row i = x's row index[i], + bias unless NULL. l->outer: rows of y; l->classes: rows of x. */
 cudaError_t kernel_take_rows(cudaStream_t stream, const struct kernel_labels *l, const float *index,
                              int length, enum cuda_type x_type, const void *x, const float *bias,
                              enum cuda_type y_type, void *y);
-/* dx's row r (+)= sum of dy's rows i with index[i] = r. */
+/* dx's row r = sum of dy's rows i with index[i] = r; add: added to dx. */
 cudaError_t kernel_take_rows_back(cudaStream_t stream, const struct kernel_labels *l,
                                   const float *index, int length, enum cuda_type dy_type,
                                   const void *dy, enum cuda_type dx_type, void *dx, bool add);
@@ -342,7 +335,7 @@ cudaError_t kernel_shuffle(cudaStream_t stream, enum cuda_type type,
 
 struct kernel_interp {
     int samples, channels, height, width, top_height, top_width;
-    int begin, end; /* rows and columns of the bottom that are left out */
+    int begin, end; /* rows and columns cropped at either side of the bottom */
     bool nhwc;
 };
 cudaError_t kernel_interp(cudaStream_t stream, enum cuda_type type, const struct kernel_interp *p,
@@ -350,7 +343,7 @@ cudaError_t kernel_interp(cudaStream_t stream, enum cuda_type type, const struct
 cudaError_t kernel_interp_back(cudaStream_t stream, enum cuda_type type,
                                const struct kernel_interp *p, const void *dy, void *dx);
 
-/* x plain, y (samples, over the levels: channels x bins x bins) */
+/* Spatial pyramid pooling. x: plain. y: per sample, level after level, channels x bins x bins. */
 struct kernel_spp {
     int samples, channels, height, width, levels, places; /* places: bins of all levels */
     bool max;
@@ -367,7 +360,7 @@ cudaError_t kernel_spp_back(cudaStream_t stream, enum cuda_type type, const stru
 cudaError_t kernel_reduce_store(cudaStream_t stream, enum cuda_type type, const double *sums,
                                 int rows, double coeff, void *y);
 enum kernel_slope { KERNEL_ONE, KERNEL_SIGN, KERNEL_TWICE };
-/* dx = coeff dy[row] slope(x), slope 1, sign(x) or 2 x */
+/* dx = coeff dy[row] slope(x); slope is 1, sign(x) or 2 x */
 cudaError_t kernel_reduce_back(cudaStream_t stream, enum cuda_type type, enum kernel_slope slope,
                                float coeff, const void *x, const void *dy, int rows, int length,
                                void *dx);
@@ -376,7 +369,7 @@ cudaError_t kernel_mvn_inverse(cudaStream_t stream, const double *sums, int rows
                                float eps, float *inverse);
 struct kernel_argmax {
     int outer, length, inner, top_k;
-    bool values; /* instead of places */
+    bool values; /* values instead of places */
     bool both;   /* places, then values; inner is 1 */
 };
 cudaError_t kernel_argmax(cudaStream_t stream, enum cuda_type type, const struct kernel_argmax *a,
@@ -384,34 +377,32 @@ cudaError_t kernel_argmax(cudaStream_t stream, enum cuda_type type, const struct
 
 /* ---- update.cu ---- */
 
-struct engine_update;
-/* second: the other history of rules that have two (rule_kind_histories); NULL for the rest. */
-cudaError_t kernel_update(cudaStream_t stream, const struct engine_update *u, float *value,
+struct device_update;
+/* second: second history of rules that have two (rule_kind_histories), else NULL */
+cudaError_t kernel_update(cudaStream_t stream, const struct device_update *u, float *value,
                           const float *grad, float *history, float *second, size_t n);
 /* *out = sum of (scale x)^2, in double; partial: KERNEL_SUM_BLOCKS doubles. */
 enum { KERNEL_SUM_BLOCKS = 256 };
 cudaError_t kernel_sumsq(cudaStream_t stream, const float *x, float scale, size_t n,
                          double *partial, double *out);
 
-/* ---- codec.cu: gradients in fewer bits (engine/codec.h); residual in and out, out 4-aligned ----
- */
-
+/* ---- codec.cu: gradients in fewer bits (device/codec.h) ---- */
+/* residual is read and written; out is aligned to 4 bytes. */
 cudaError_t kernel_encode_bf16(cudaStream_t stream, const float *x, float *residual, size_t n,
                                void *out);
-/* n: at most INT32_MAX */
+/* n: at most INT32_MAX. residual is read and written; out is aligned to 4 bytes. */
 cudaError_t kernel_encode_onebit(cudaStream_t stream, const float *x, float *residual, size_t rows,
                                  size_t n, void *out);
 
-/* ---- element.cu: another program's elements, of half precision or else bfloat16, and floats ----
- */
+/* ---- element.cu: another program's elements: half precision, else bfloat16 ---- */
 
 cudaError_t kernel_expand(cudaStream_t stream, bool half, const void *from, float *to, size_t n);
 cudaError_t kernel_take(cudaStream_t stream, bool half, const float *from, void *to, size_t n);
 
-/* ---- conv.cu: convolution for what the library has no kernel for; NHWC, weights KRSC ---- */
+/* ---- conv.cu: convolutions that cuDNN has no kernel for; NHWC, weights KRSC ---- */
 
 struct kernel_conv {
-    int samples, channels, size[3], outputs, places[3]; /* of the image; of the windows in it */
+    int samples, channels, size[3], outputs, places[3]; /* size: of the image; places: of windows */
     int group, kernel[3], stride[3], pad[3], dilation[3];
 };
 cudaError_t kernel_conv(cudaStream_t stream, enum cuda_type type, const struct kernel_conv *c,
@@ -423,8 +414,8 @@ cudaError_t kernel_conv_back_weight(cudaStream_t stream, enum cuda_type type,
                                     const struct kernel_conv *c, const void *dy, const void *x,
                                     float *dw);
 
-/* Windows as columns: x (N, C, D, H, W) and y (N, C taps, places...), plain; outputs and group are
- * not used. back: adds up columns x into the image y. */
+/* Copies windows of x (N, C, D, H, W) to columns of y (N, C taps, places...), plain; outputs and
+ * group are not used. back: adds up columns x into image y. */
 cudaError_t kernel_columns(cudaStream_t stream, enum cuda_type type, const struct kernel_conv *c,
                            bool back, const void *x, void *y);
 

@@ -1,6 +1,5 @@
-/* Labels and row numbers, which come as floats: what they stand for, and what becomes of one that
- * stands for nothing. A kernel cannot fail: it leaves a note, and takes such a place for one
- * without a label. */
+/* Labels and row numbers, which come as floats. A kernel cannot fail: a label out of range is noted
+ * in the report, and the label's place is ignored. */
 #ifndef POSEIDON_CUDA_LABEL_CUH
 #define POSEIDON_CUDA_LABEL_CUH
 
@@ -17,7 +16,7 @@ static DEVICE int label_of(const struct kernel_labels *l, float value)
     return fits && (int)value >= 0 && (int)value < l->classes ? (int)value : LABEL_BAD;
 }
 
-/* The lowest position whose label is no class: threads look through every blockDim-th one. */
+/* Returns 1 + the lowest position with a label out of range, to thread 0; 0: none. */
 static DEVICE int first_bad(const struct kernel_labels *l, const float *labels)
 {
     SHARED int part[THREADS];

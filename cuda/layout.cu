@@ -1,4 +1,4 @@
-/* Moving and adding: layouts, types, rows, biases. All bound by memory. */
+/* Moves and adds elements: layouts, types, rows, biases, images. Memory bounds all kernels here. */
 #include "kernel.cuh"
 
 #include "engine/engine.h"
@@ -16,8 +16,7 @@ KERNEL void transpose(const From *from, To *to, int rows, int columns, size_t n,
 
 #define TILE 32
 
-/* Through shared memory, so that both sides are walked along their rows. Tiles are numbered in x.
- */
+/* Transposes through tiles in shared memory, so that reads and writes both follow rows. */
 template <typename From, typename To>
 KERNEL void transpose_tiles(const From *from, To *to, int rows, int columns, int tiles, bool add)
 {
@@ -48,7 +47,7 @@ static void transpose_launch(cudaStream_t stream, const void *from, void *to, in
 {
     size_t n = (size_t)(outer * rows * columns);
 
-    if (rows == 1 || columns == 1) /* no difference but the type */
+    if (rows == 1 || columns == 1) /* only the type changes */
         columns = rows * columns, rows = 1;
     if (rows >= TILE / 2 && columns >= TILE / 2) {
         int tiles = outer * ((rows + TILE - 1) / TILE) * ((columns + TILE - 1) / TILE);
@@ -116,7 +115,7 @@ KERNEL void layout_relu_rows(const T *from, const T *y, int from_stride, T *to, 
         uint32_t at = i / width * from_stride + i % width;
         float v = element(from[at]);
         bool cut = y ? !(element(y[at]) > 0) : v < 0;
-        /* 0 times infinity is not 0 in a gradient, as behind a ReLU of its own */
+        /* a cut gradient is 0 * v: infinity gives NaN, as in a separate ReLU */
         element_set(&to[i / width * to_stride + i % width], cut ? (y ? 0 * v : 0) : v);
     }
 }
@@ -142,7 +141,7 @@ KERNEL void layout_add_bias(T *y, const float *bias, bool relu, int columns, siz
         UNROLL
         for (int k = 0; k < V; k++) {
             value[k] += of[k];
-            value[k] = relu && value[k] < 0 ? 0 : value[k]; /* NaN stays */
+            value[k] = relu && value[k] < 0 ? 0 : value[k]; /* NaN stays NaN */
         }
         lanes_set<V>(y + i * V, value);
     }

@@ -1,5 +1,5 @@
-/* dlopen and dlsym, with the versions that the headers were of: another major version has other
- * structures. */
+/* Loads libraries by dlopen and dlsym, in the major version of the headers: other major versions
+ * have other structures. */
 #include "libs.h"
 
 #include "util/error.h"
@@ -19,7 +19,7 @@
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)
 
-/* Where the loader looks, then where the toolkit was when this was built. */
+/* Searches the loader's folders, then the folders where the toolkit was at build time. */
 static int library_open(const char *name, void **out)
 {
     char folders[] = CUDA_LIBRARY_FOLDERS, path[4096], first[512], *rest = folders, *folder;

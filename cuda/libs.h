@@ -1,5 +1,5 @@
-/* cuDNN and cuBLASLt, found when the engine is opened: the program runs without them, and says what
- * is missing only to those who ask for this engine. The CUDA run time itself is linked in. */
+/* cuDNN and cuBLASLt, loaded when the engine is opened. The program runs without these libraries,
+ * and reports a missing one only to users of this engine. The CUDA run time itself is linked in. */
 #ifndef POSEIDON_CUDA_LIBS_H
 #define POSEIDON_CUDA_LIBS_H
 
@@ -39,13 +39,13 @@
 #define CUDA_LIBS_FIELD(name) __typeof__(name) *name##_;
 
 struct cuda_libs {
-    void *cudnn, *cublaslt; /* what dlopen gave */
+    void *cudnn, *cublaslt; /* handles of dlopen */
     CUDNN_FUNCTIONS(CUDA_LIBS_FIELD)
     CUBLASLT_FUNCTIONS(CUDA_LIBS_FIELD)
 };
 
-/* Fills the table, cuDNN's part if that is asked for; the message names the library or the function
- * that is missing. */
+/* Fills the table, with cuDNN if dnn. The message names the library or the function that is
+ * missing. */
 int cuda_libs_open(struct cuda_libs *out, bool dnn);
 void cuda_libs_close(struct cuda_libs *libs);
 

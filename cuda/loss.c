@@ -1,5 +1,4 @@
-/* Losses other than the softmax loss, in float whatever the engine's type: loss.cu says what they
- * add up. */
+/* Losses other than the softmax loss, in float with every engine type; loss.cu has the formulas. */
 #include "cuda_internal.h"
 
 #include "engine/op_size.h"
@@ -9,10 +8,10 @@ enum { LOSS_BOTTOMS = 3 };
 struct loss {
     struct cuda_op op;
     struct kernel_loss kernel;
-    void *scratch;           /* partial sums; kept for the divisor */
-    void *distance;          /* CONTRASTIVE */
+    void *scratch;           /* divisor for backward, then partial sums */
+    void *distance;          /* CONTRASTIVE: squared distance of each pair */
     void *own;               /* INFOGAIN: probabilities, if there is no second top */
-    void *matrix, *row_sums; /* INFOGAIN: H if it was given, and the sums of its rows */
+    void *matrix, *row_sums; /* INFOGAIN: H, unless it is bottom 2; sums of H's rows */
 };
 
 static int loss_create(struct cuda_op *op)
@@ -48,7 +47,7 @@ static struct kernel_loss_data loss_data(const struct loss *loss)
                                      .row_sums = loss->row_sums};
 }
 
-/* What has to be known before the sum. */
+/* Computes what the sum needs: distances (CONTRASTIVE), row sums and probabilities (INFOGAIN). */
 static int loss_prepare(const struct loss *loss)
 {
     const struct kernel_labels *l = &loss->kernel.labels;
@@ -137,7 +136,7 @@ static struct kernel_labels loss_labels(const struct cuda_op *op, int outer, int
                                   .layer = op->args.layer};
 }
 
-/* One label per row. */
+/* Creates a loss with one label per row. */
 static int loss_create_rows(struct cuda_op *op, enum kernel_loss_kind kind)
 {
     struct loss *loss = (struct loss *)op;
@@ -182,7 +181,7 @@ static int contrastive_loss_create(struct cuda_op *op)
 
 LOSS_KIND(cuda_contrastive_loss, contrastive_loss_create);
 
-/* The matrix if it was given, and room for the sums of its rows. */
+/* Copies the matrix H to the device, unless it is bottom 2; allocates the sums of H's rows. */
 static int infogain_matrix(struct loss *loss, size_t classes)
 {
     struct cuda_op *op = &loss->op;

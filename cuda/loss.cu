@@ -1,5 +1,5 @@
-/* Losses other than the softmax loss: a sum over places, and its derivative by each element. The
- * sum is made in double: threads' shares, then blocks', in one fixed order. */
+/* Losses other than the softmax loss: a sum over places, and its derivative by each element. Sums
+ * are made in double, first of threads, then of blocks, in one fixed order. */
 #include "label.cuh"
 
 #define LEAST_PROBABILITY 1e-20f
@@ -19,13 +19,13 @@ static DEVICE bool sigmoid_ignored(const struct kernel_loss &l, float target)
     return l.has_ignore && truncf(target) == (float)l.ignore;
 }
 
-/* Cut to an integer, not 0. */
+/* Returns true if `similar`, cut to an integer, is not 0. */
 static DEVICE bool contrastive_similar(float similar)
 {
     return fabsf(similar) >= 1;
 }
 
-/* An element of INFOGAIN's scores: its place among the labels, its class, and its entry of the
+/* An element of INFOGAIN's scores: its place among the labels, class, label, and entry of the
  * matrix. */
 struct infogain_at {
     int place, c, label, entry;
@@ -43,7 +43,7 @@ static DEVICE struct infogain_at infogain_place(const struct kernel_loss &l,
     return a;
 }
 
-/* What place i adds to the sum, and whether it counts. */
+/* Returns place i's term of the sum; *counts: the place counts in the divisor. */
 template <int KIND>
 static DEVICE double loss_term(const struct kernel_loss &l, const struct kernel_loss_data &d, int i,
                                bool *counts)
@@ -150,7 +150,7 @@ static void loss_launch(cudaStream_t stream, const struct kernel_loss *l,
         break;                                                                                     \
     }
 
-/* Runs what follows with KIND = the loss. */
+/* Runs the statement with KIND = the loss. */
 #define WITH_LOSS(kind_, ...)                                                                      \
     switch (kind_) {                                                                               \
         WITH_KIND(KERNEL_SIGMOID, __VA_ARGS__)                                                     \
@@ -168,7 +168,7 @@ cudaError_t kernel_loss(cudaStream_t stream, const struct kernel_loss *l,
     return cudaGetLastError();
 }
 
-/* The derivative of the sum by element i of the bottom; scale: of the loss by the sum. */
+/* Returns the sum's derivative by element i of the bottom, times scale: the loss's by the sum. */
 template <int KIND>
 static DEVICE float loss_slope(const struct kernel_loss &l, const struct kernel_loss_data &d, int i,
                                double scale)

@@ -1,9 +1,9 @@
 /* Local response normalisation, NHWC: y = x s^-beta, s = k + scale * sum of squares in the window.
  *
- * s is computed anew where it is needed rather than stored. Backward sums ratio = dy x s^(-beta-1).
- * Across up to five channels, which nearly all nets use, a thread takes four channels and keeps
- * their neighbours in registers; otherwise it takes one, and backward leaves the ratios in memory
- * between two passes. */
+ * s is recomputed where needed rather than stored. Backward sums ratio = dy x s^(-beta-1). Across
+ * up to five channels, which nearly all nets use, a thread takes four channels and keeps their
+ * neighbours in registers. Otherwise a thread takes one channel, and backward leaves the ratios in
+ * memory between two kernels. */
 #include "kernel.cuh"
 
 struct lrn_place {
@@ -21,7 +21,7 @@ static DEVICE struct lrn_place lrn_place_of(const struct kernel_lrn *l, int i)
     return p;
 }
 
-/* Sum of f over the window around place p; f is x squared or x itself. */
+/* Returns the sum over the window around place p of x squared, with `square`, or of x. */
 template <typename T>
 static DEVICE float lrn_window_sum(const struct kernel_lrn *l, struct lrn_place p, const T *x,
                                    bool square)
@@ -49,7 +49,7 @@ static DEVICE float lrn_window_sum(const struct kernel_lrn *l, struct lrn_place 
     return sum;
 }
 
-/* s^-beta; 0.75, which nearly all nets use, without powf */
+/* Returns s^-beta; without powf for beta 0.75, which nearly all nets use. */
 static DEVICE float lrn_power(float s, float beta)
 {
     if (beta == 0.75f) {
@@ -61,9 +61,9 @@ static DEVICE float lrn_power(float s, float beta)
 
 /* ---- across channels, four a thread ---- */
 
-enum { NEAR = 3 * LANES, REACH = 2 }; /* a thread's channels, with those beside them */
+enum { NEAR = 3 * LANES, REACH = 2 }; /* a thread's channels and neighbours; largest half */
 
-/* Channels c - LANES to c + 2 LANES - 1 of that row; 0 beyond its ends. */
+/* Reads channels c - LANES to c + 2 LANES - 1 of a row; 0 beyond the row's ends. */
 template <typename T>
 static DEVICE void lrn_near(const T *row, int c, int channels, float near[NEAR])
 {
@@ -77,7 +77,7 @@ static DEVICE void lrn_near(const T *row, int c, int channels, float near[NEAR])
     }
 }
 
-/* Sum of v[at - half] to v[at + half]. */
+/* Returns the sum of v[at - half] to v[at + half]. */
 static DEVICE float lrn_near_sum(const float v[NEAR], int at, int half)
 {
     float sum = 0;
@@ -89,7 +89,7 @@ static DEVICE float lrn_near_sum(const float v[NEAR], int at, int half)
     return sum;
 }
 
-/* x, and its squares. */
+/* Reads x as lrn_near does, and squares x. */
 template <typename T>
 static DEVICE void lrn_near_squares(const T *row, int c, int channels, float x[NEAR],
                                     float squares[NEAR])
@@ -129,7 +129,7 @@ KERNEL void lrn_across_back(struct kernel_lrn l, const T *x, const T *dy, T *dx,
         for (int k = LANES - REACH; k < 2 * LANES + REACH; k++) {
             float s = l.k + l.scale * lrn_near_sum(squares, k, l.half);
             float p = lrn_power(s, l.beta);
-            bool inside = (uint32_t)(c + k - LANES) < (uint32_t)l.channels; /* else s may be 0 */
+            bool inside = (uint32_t)(c + k - LANES) < (uint32_t)l.channels; /* avoids 0 / 0 */
             ratio[k] = inside ? d[k] * in[k] * p / s : 0;
             if (k >= LANES && k < 2 * LANES)
                 out[k - LANES] = d[k] * p;

@@ -1,6 +1,6 @@
-/* Matrix products by cuBLASLt. It thinks column-major, where a row-major matrix is its own
- * transpose: so C^T = op(B)^T op(A)^T, with the operands exchanged. The bias, added to every row of
- * C, is then added to every column of C^T, which is the epilogue that the library has. */
+/* Matrix products by cuBLASLt. The library is column-major, and sees a row-major matrix as its
+ * transpose: so C^T = op(B)^T op(A)^T, with the operands exchanged. A bias added to every row of C
+ * is added to every column of C^T, as the library's epilogue does. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -11,16 +11,16 @@
 struct cuda_matmul {
     struct cuda_matmul_shape shape;
     cublasLtMatmulDesc_t desc;
-    cublasLtMatrixLayout_t a, b, c; /* the library's: a is our B */
+    cublasLtMatrixLayout_t a, b, c; /* the library's operands: a is our B */
     cublasLtMatmulAlgo_t algo;
     size_t workspace;
-    uint32_t alignment; /* of the operands that it was chosen for, bytes */
+    uint32_t alignment; /* operands' alignment that algo was chosen for, bytes */
     struct cuda_matmul *next;
 };
 
-/* The largest power of two up to 256, which is what the library takes for granted, that divides all
- * addresses. A net's blobs and groups are at 64 at least; factors that other ranks sent lie behind
- * one another. */
+/* Returns the largest power of two that divides all addresses, at most 256, which the library
+ * assumes. A net's blobs and groups are aligned to 64 at least; factors from other ranks are
+ * packed. */
 static uint32_t matmul_alignment(const void *a, const void *b, const void *c)
 {
     uintptr_t bits = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c | 256;
@@ -92,7 +92,7 @@ static int matmul_prefer_alignment(const struct cuda_engine *engine,
     return 0;
 }
 
-/* The library's first choice. It never adds with atomics unless asked to, so its bits repeat. */
+/* Takes the library's first choice. The library adds with atomics only if asked, so bits repeat. */
 static int matmul_choose(struct cuda_engine *engine, struct cuda_matmul *m, uint32_t alignment)
 {
     const struct cuda_libs *lib = &engine->libs;
@@ -110,7 +110,7 @@ static int matmul_choose(struct cuda_engine *engine, struct cuda_matmul *m, uint
                                    sizeof limit)) ||
         matmul_prefer_alignment(engine, preference, alignment))
         goto done;
-    /* sums in place are added in the order of arrival */
+    /* sums in place would be added in the order of arrival */
     if (engine->deterministic &&
         cublaslt_check(engine, lib->cublasLtMatmulPreferenceSetAttribute_(
                                    preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
@@ -166,7 +166,7 @@ int cuda_matmul_run(struct cuda_engine *engine, struct cuda_matmul *m, float alp
     const struct cuda_work *work = &engine->work[WORK_LIBRARY];
     uint32_t alignment = matmul_alignment(a, b, c);
 
-    /* a kernel for wider loads would fault: chosen anew, once, before passes are recorded */
+    /* the kernel's wider loads would fault: choose again, once, before passes are recorded */
     if (alignment < m->alignment && matmul_choose(engine, m, alignment))
         return -1;
     if (bias &&
@@ -193,8 +193,8 @@ void cuda_matmul_destroy(struct cuda_engine *engine, struct cuda_matmul *m)
     free(m);
 }
 
-/* For sync's gradients from factors: a description costs more than a small product, so they are
- * kept, and there are as many as there are shapes of layers. */
+/* Returns a kept product of that shape and alignment, or NULL. sync multiplies factors of few
+ * shapes, and describing a product takes longer than a small product. */
 static struct cuda_matmul *matmul_kept(const struct cuda_engine *engine,
                                        const struct cuda_matmul_shape *shape, uint32_t alignment)
 {

@@ -1,9 +1,9 @@
-/* libposeidon_cuda.so: what libposeidon.so loads when the first tensor on a GPU is added. The only
- * function that leaves it, and the functions of util/error.h, which give messages to the library.
- */
+/* libposeidon_cuda.so, which libposeidon.so loads when the first tensor on a GPU is added: the one
+ * function that the module exports, and the functions of util/error.h, which pass messages to the
+ * library. */
 #include "cuda_internal.h"
 
-#include "engine/module.h"
+#include "device/module.h"
 #include "util/error.h"
 
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 enum { MESSAGE = 2048 };
 
-static const struct engine_module_errors *library;
+static const struct device_module_errors *library;
 
 #define FORMAT_MESSAGE(text, format)                                                               \
     do {                                                                                           \
@@ -50,17 +50,17 @@ int error_memory(unsigned long long bytes, const char *what)
     return library->set("out of memory: %llu bytes for %s", bytes, what);
 }
 
-__attribute__((visibility("default"))) engine_module_fn poseidon_cuda_engine;
+__attribute__((visibility("default"))) device_module_fn poseidon_cuda_device;
 
-const struct engine_i *poseidon_cuda_engine(const char *version,
-                                            const struct engine_module_errors *errors)
+const struct device_i *poseidon_cuda_device(const char *version,
+                                            const struct device_module_errors *errors)
 {
     if (!strcmp(version, PACKAGE_VERSION)) {
         library = errors;
-        return &engine_cuda_memory;
+        return &device_cuda;
     }
     errors->set(
         "%s beside it is of version %s, and libposeidon.so of %s: install both of one build",
-        ENGINE_MODULE, PACKAGE_VERSION, version);
+        DEVICE_MODULE, PACKAGE_VERSION, version);
     return NULL;
 }

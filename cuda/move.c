@@ -1,5 +1,5 @@
-/* Operators that take values from elsewhere: crop, tile, batch reindex, embed, shuffle; and silence
- * and parameter. All but embed's sums are copies, so they work in the format that comes. */
+/* Operators that take values from other places: crop, tile, batch reindex, embed, shuffle; and
+ * silence and parameter. All but embed's sums are copies, so they keep the bottom's format. */
 #include "cuda_internal.h"
 
 #include "engine/op_size.h"
@@ -52,7 +52,7 @@ static int tile_run(struct cuda_op *op, bool back, const void *from, void *to)
 
 const struct cuda_kind cuda_tile = {.blobs = CUDA_AS_BOTTOM, .run = tile_run};
 
-/* Row numbers: `count` of them, into a table of `rows`. */
+/* Describes `count` row numbers into a table of `rows` rows. */
 static struct kernel_labels move_row_numbers(const struct cuda_op *op, size_t count, int64_t rows)
 {
     return (struct kernel_labels){.outer = (int)count,
@@ -139,7 +139,7 @@ const struct cuda_kind cuda_embed = {
     .backward = embed_backward,
 };
 
-/* The inverse is the shuffle with the matrix turned. */
+/* Shuffles channels. The inverse is the shuffle with rows and columns exchanged. */
 static int shuffle_run(struct cuda_op *op, bool back, const void *from, void *to)
 {
     struct kernel_channels view;

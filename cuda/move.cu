@@ -1,5 +1,5 @@
-/* Moving values: windows, tiles, rows by number, channels. Backward gathers what it adds up, so
- * nothing is written twice. */
+/* Moves values: windows, tiles, rows by number, channels. Backward gathers what it adds, so each
+ * element is written once. */
 #include "label.cuh"
 
 template <typename T> KERNEL void window_take(struct kernel_window w, const T *x, T *y, size_t n)

@@ -1,4 +1,4 @@
-/* The functions of NCCL, found when a team is opened: as in libs.h. */
+/* The functions of NCCL, loaded when a team is opened; libs.h has the same for cuDNN. */
 #ifndef POSEIDON_CUDA_NCCL_FUNCTIONS_H
 #define POSEIDON_CUDA_NCCL_FUNCTIONS_H
 
@@ -19,11 +19,11 @@
 #define NCCL_FIELD(name) __typeof__(name) *name##_;
 
 struct nccl_functions {
-    void *library; /* what dlopen gave */
+    void *library; /* handle of dlopen */
     NCCL_FUNCTIONS(NCCL_FIELD)
 };
 
-/* Fills the table; the message names the library or the function that is missing. */
+/* Fills the table. The message names the library or the function that is missing. */
 int nccl_functions_open(struct nccl_functions *out);
 void nccl_functions_close(struct nccl_functions *nccl);
 

@@ -1,4 +1,4 @@
-/* ReLU and dropout: one value in, one value out, whatever the format. */
+/* ReLU and dropout: one value in, one value out, in any format. */
 #include "cuda_internal.h"
 
 static int relu_run(struct cuda_op *op, bool back, const void *from, void *to)
@@ -41,7 +41,7 @@ static int dropout_create(struct cuda_op *op)
     return 0;
 }
 
-/* Backward draws anew: forward may have been launched from a recording. */
+/* Drops elements of x or dy. Both passes draw the mask: forward may come from a recording. */
 static int dropout_run(struct cuda_op *op, bool back, const void *from, void *to)
 {
     struct dropout *drop = (struct dropout *)op;
@@ -49,8 +49,8 @@ static int dropout_run(struct cuda_op *op, bool back, const void *from, void *to
     (void)back;
     if (!op->args.train)
         return 0;
-    drop->args.run = (struct kernel_run){op->run->seed, op->run->first_sample};
-    drop->args.at = cuda_recorded_run(op->engine);
+    drop->args.pass = (struct kernel_pass){op->pass->seed, op->pass->first_sample};
+    drop->args.at = cuda_recorded_pass(op->engine);
     return cuda_check(
         kernel_dropout(op->engine->stream, cuda_bottom_type(op), &drop->args, from, to));
 }

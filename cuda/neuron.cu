@@ -1,4 +1,4 @@
-/* Element by element: ReLU, dropout, products and maxima. */
+/* ReLU and dropout, element by element. */
 #include "philox.cuh"
 
 template <int V, typename T> KERNEL void relu(const T *x, float slope, T *y, size_t n)
@@ -8,7 +8,7 @@ template <int V, typename T> KERNEL void relu(const T *x, float slope, T *y, siz
         float v[V];
         lanes_get<V>(x + i * V, v);
         UNROLL
-        for (int k = 0; k < V; k++) /* slope 0 apart, since 0 times infinity is not 0; NaN stays */
+        for (int k = 0; k < V; k++) /* slope 0 gives 0, even for -infinity; NaN stays NaN */
             v[k] = v[k] < 0 ? (slope == 0 ? 0 : slope * v[k]) : v[k];
         lanes_set<V>(y + i * V, v);
     }
@@ -47,19 +47,19 @@ cudaError_t kernel_relu_back(cudaStream_t stream, enum cuda_type type, const voi
     return cudaGetLastError();
 }
 
-/* A thread makes four draws at once: elements 4b .. 4b+3 of a sample in plain order. */
+/* Makes four draws per thread: for elements 4b .. 4b+3 of a sample in plain order. */
 template <typename T> KERNEL void dropout(struct kernel_dropout d, const T *x, T *y)
 {
     const uint32_t stream_dropout = 2; /* RNG_DROPOUT */
     int elems = d.channels * d.pixels, blocks = (elems + 3) / 4;
     float scale = 1 / (1 - d.ratio);
-    struct kernel_run run = d.at ? *d.at : d.run;
+    struct kernel_pass pass = d.at ? *d.at : d.pass;
 
     FOR_EACH(i, d.samples * blocks)
     {
         int sample = i / blocks, block = i % blocks;
         uint32_t draw[4];
-        philox(run.seed, stream_dropout, d.layer, run.first_sample + (uint64_t)sample,
+        philox(pass.seed, stream_dropout, d.layer, pass.first_sample + (uint64_t)sample,
                (uint32_t)block, draw);
         for (int q = 0; q < 4 && block * 4 + q < elems; q++) {
             int e = block * 4 + q;

@@ -1,6 +1,6 @@
-/* Parameters as the libraries read them: of the engine's type, in the layout and at the alignment
- * that their kernels were chosen for. A net's parameters lie one behind the other, so that a bias
- * begins wherever the weight before it ends. */
+/* Parameters as the libraries read them: in the engine's type, and in the layout and alignment that
+ * kernels were chosen for. A net's parameters lie one after another, so a bias may begin at any
+ * address, where its weight ends. */
 #include "cuda_internal.h"
 
 int cuda_param_create(struct cuda_op *op, struct param *param, bool at_ends, const char *what,
@@ -19,8 +19,8 @@ int cuda_param_create(struct cuda_op *op, struct param *param, bool at_ends, con
     return out->copy ? 0 : -1;
 }
 
-/* The net places its parameters after its ops were made: where they lie is seen when they are read.
- */
+/* Returns true if the copy is in use. The net places parameters after it creates operators, so
+ * their addresses are known only when they are read. */
 static bool param_is_copied(const struct cuda_engine *engine, const struct cuda_param *p)
 {
     return p->copy && (engine->type != CUDA_F32 || cuda_param_is_turned(p) ||

@@ -1,11 +1,11 @@
-/* Philox 4x32-10 with the bits of util/rng.c. */
+/* Philox 4x32-10, bit for bit as util/rng.c. */
 #ifndef POSEIDON_CUDA_PHILOX_CUH
 #define POSEIDON_CUDA_PHILOX_CUH
 
 #include "kernel.cuh"
 
-/* Words 4 block .. 4 block + 3 of the sequence of (seed, purpose, layer, sample); purpose: the
- * number of an enum rng_stream. */
+/* Computes words 4 block .. 4 block + 3 of the sequence of (seed, purpose, layer, sample). purpose:
+ * a number of enum rng_stream. */
 static DEVICE void philox(uint64_t seed, uint32_t purpose, uint32_t layer, uint64_t sample,
                           uint32_t block, uint32_t out[4])
 {
@@ -29,7 +29,7 @@ static DEVICE void philox(uint64_t seed, uint32_t purpose, uint32_t layer, uint6
     out[3] = c3;
 }
 
-/* In [0, 1), 24 bits. */
+/* Returns a number in [0, 1) of 24 bits. */
 static DEVICE float uniform(uint32_t word)
 {
     return (float)(word >> 8) * (1.0f / 16777216.0f);

@@ -1,5 +1,5 @@
-/* Convolutions as cuDNN's graphs: descriptors of tensors, windows and operations, tied together.
- * NHWC throughout: cuDNN's tensor cores read it as it is. */
+/* Convolutions as cuDNN's graphs: descriptors of tensors, windows and operations. All tensors are
+ * NHWC, as cuDNN's tensor cores read them. */
 #include "execution_plan.h"
 
 int cuda_descriptor_make(struct cuda_engine *engine, cudnnBackendDescriptorType_t type,
@@ -42,14 +42,13 @@ int cuda_descriptor_set_descriptor(struct cuda_engine *engine, cudnnBackendDescr
     return cuda_descriptor_set(engine, descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
 }
 
-/* Sizes of a tensor: n, c, and the spatial axes, of which the library is told height and width, and
- * the depth where there is one. */
+/* Sizes of a tensor: n, c, and the spatial axes: height, width, and, if `depth`, also depth. */
 struct plan_dims {
     int n, c, size[3];
     bool depth;
 };
 
-/* n, c, h, w lie in memory as n, h, w, c. */
+/* Describes a tensor of axes n, c, h, w that lies in memory as n, h, w, c. */
 static int plan_make_tensor(struct cuda_engine *engine, int64_t uid, const struct plan_dims *dims,
                             cudnnDataType_t type, cudnnBackendDescriptor_t *out)
 {
@@ -107,7 +106,7 @@ static int plan_make_convolution(struct cuda_engine *engine, const struct kernel
     return cuda_descriptor_finalize(engine, *out);
 }
 
-/* The attributes' names differ by direction only. */
+/* Names of the attributes, which differ by direction only. */
 struct direction {
     cudnnBackendDescriptorType_t type;
     cudnnBackendAttributeName_t conv, x, w, y, alpha, beta;
@@ -163,7 +162,7 @@ static int plan_make_operation(struct cuda_engine *engine, enum cuda_plan_kind k
                                struct cuda_plan_parts *p)
 {
     const struct direction *d = &directions[plan_adds(kind) ? PLAN_FORWARD : kind];
-    /* Of the type that is computed in: doubles are taken without a word, and half of one read. */
+    /* Floats, the compute type: cuDNN takes doubles without an error, and reads half of each. */
     const float one = 1, zero = 0;
 
     if (cuda_descriptor_make(engine, d->type, &p->operation) ||
@@ -177,7 +176,7 @@ static int plan_make_operation(struct cuda_engine *engine, enum cuda_plan_kind k
     return cuda_descriptor_finalize(engine, p->operation);
 }
 
-/* to = mode(from), or mode(from, with), element by element. */
+/* Describes to = mode(from), or mode(from, with), element by element. *how: the mode. */
 static int plan_make_pointwise(struct cuda_engine *engine, cudnnPointwiseMode_t mode,
                                cudnnBackendDescriptor_t from, cudnnBackendDescriptor_t with,
                                cudnnBackendDescriptor_t to, cudnnBackendDescriptor_t *how,
@@ -204,8 +203,8 @@ static int plan_make_pointwise(struct cuda_engine *engine, cudnnPointwiseMode_t 
     return cuda_descriptor_finalize(engine, *operation);
 }
 
-/* y = sum + bias, or max(sum + bias, 0): what the convolution gives, and what lies between the two,
- * is never stored. */
+/* Describes y = sum + bias, or max(sum + bias, 0). Neither the convolution's sum nor the biased sum
+ * is stored. */
 static int plan_make_addition(struct cuda_engine *engine, bool relu, const struct plan_dims *y,
                               struct cuda_plan_parts *p)
 {

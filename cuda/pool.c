@@ -1,4 +1,4 @@
-/* Pooling with channels last; see pool.cu for why it is ours. */
+/* Pooling with channels last; pool.cu says why cuDNN's is not used. */
 #include "cuda_internal.h"
 
 #include "engine/op_size.h"
@@ -6,7 +6,7 @@
 struct pool {
     struct cuda_op op;
     struct kernel_pool shape;
-    int32_t *where; /* place of each top in its plane, -1: none. MAX: in TRAIN or for the
+    int32_t *where; /* place of each top element in its plane, -1: none. MAX: in TRAIN or for the
                        mask; STOCHASTIC: in TRAIN */
 };
 
@@ -35,7 +35,7 @@ static int pool_create(struct cuda_op *op)
     struct pool *pool = (struct pool *)op;
 
     pool_shape_fill(pool);
-    /* places are whole numbers beyond what bfloat16 holds */
+    /* places are integers that bfloat16 does not hold exactly */
     if (op->args.ntops == 2)
         cuda_top_set(op->args.tops[1], &cuda_nhwc_f32);
     if (op->args.u.pool.method == POOL_AVE || (!op->args.train && op->args.ntops < 2))
@@ -51,8 +51,8 @@ static int pool_forward(struct cuda_op *op)
     struct pool *pool = (struct pool *)op;
     struct cuda_engine *engine = op->engine;
 
-    pool->shape.run = (struct kernel_run){op->run->seed, op->run->first_sample};
-    pool->shape.at = cuda_recorded_run(engine);
+    pool->shape.pass = (struct kernel_pass){op->pass->seed, op->pass->first_sample};
+    pool->shape.at = cuda_recorded_pass(engine);
     if (cuda_check(kernel_pool(engine->stream, engine->type, &pool->shape, cuda_op_x(op, 0),
                                cuda_op_y(op), pool->where)))
         return -1;

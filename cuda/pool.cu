@@ -1,15 +1,14 @@
-/* Pooling as Caffe means it, channels last: neighbouring threads take neighbouring channels, four
- * each where they divide by four, since otherwise finding the window takes longer than reading it.
+/* Pooling as Caffe defines it, channels last. Neighbouring threads take neighbouring channels, four
+ * each where the channels divide by four: finding a window takes longer than reading it.
  *
- * Ours rather than cuDNN's: Caffe's top reaches beyond the padded image, its AVE divisor is clipped
- * there, its second top wants the maximum's place, and STOCHASTIC is Caffe's alone. Backward
- * gathers, so nothing is added twice.
- */
+ * cuDNN's pooling differs: Caffe's top reaches beyond the padded image, Caffe's AVE divisor is
+ * clipped there, the second top wants the maximum's place, and STOCHASTIC is Caffe's alone.
+ * Backward gathers, so nothing is added twice. */
 #include "philox.cuh"
 
 /* The window of one top position on one axis. */
 struct span {
-    int begin, end, padded; /* clipped to the image; length clipped to the padded image */
+    int begin, end, padded; /* begin to end within the image; padded: length in the padded image */
 };
 
 static DEVICE struct span pool_span_of(const struct kernel_pool &p, int axis, int at)
@@ -25,7 +24,7 @@ static DEVICE struct span pool_span_of(const struct kernel_pool &p, int axis, in
     return s;
 }
 
-/* An element of the top, or V neighbours: its channel, its sample, and its window's spans. */
+/* An element of the top, or V neighbours: channel, sample, and the window's span on each axis. */
 struct pool_window {
     int c, sample;
     struct span d, h, w;
@@ -48,14 +47,14 @@ static DEVICE struct pool_window pool_window_of(const struct kernel_pool &p, uin
     return win;
 }
 
-/* The pixels of a window in reading order: `here` is their number in the plane. */
+/* Loops over a window's pixels in reading order; `here` is the pixel's number in its plane. */
 #define FOR_WINDOW(p, win, here)                                                                   \
     for (int d_ = (win).d.begin; d_ < (win).d.end; d_++)                                           \
         for (int h_ = (win).h.begin; h_ < (win).h.end; h_++)                                       \
             for (int row_ = (d_ * (p).size[1] + h_) * (p).size[2], here = row_ + (win).w.begin;    \
                  here < row_ + (win).w.end; here++)
 
-/* The first pixel of that channel. */
+/* Returns the first pixel of the window's sample and channel. */
 template <typename T>
 static DEVICE const T *pool_plane(const struct kernel_pool &p, const struct pool_window &win,
                                   const T *x)
@@ -63,7 +62,8 @@ static DEVICE const T *pool_plane(const struct kernel_pool &p, const struct pool
     return x + win.sample * p.size[0] * p.size[1] * p.size[2] * p.channels + win.c;
 }
 
-/* What an empty window has: the lowest number of the type, where rounding would give infinity. */
+/* Returns the value of an empty window: the type's lowest number, since rounding to bfloat16 would
+ * give -infinity. */
 static DEVICE float pool_lowest(const float *type)
 {
     (void)type;
@@ -137,7 +137,7 @@ template <typename T>
 KERNEL void pool_stochastic(struct kernel_pool p, const T *x, T *y, int32_t *where, size_t n)
 {
     const uint32_t stream_pool = 7; /* RNG_POOL */
-    struct kernel_run run = p.at ? *p.at : p.run;
+    struct kernel_pass pass = p.at ? *p.at : p.pass;
     uint32_t places = (uint32_t)(p.places[0] * p.places[1] * p.places[2]);
 
     FOR_EACH(i, n)
@@ -158,7 +158,7 @@ KERNEL void pool_stochastic(struct kernel_pool p, const T *x, T *y, int32_t *whe
             element_set(&y[i], sum > 0 ? squares / sum : 0);
             continue;
         }
-        philox(run.seed, stream_pool, p.layer, run.first_sample + (uint64_t)win.sample, draw / 4,
+        philox(pass.seed, stream_pool, p.layer, pass.first_sample + (uint64_t)win.sample, draw / 4,
                words);
         threshold = uniform(words[draw % 4]) * sum;
         FOR_WINDOW(p, win, here)
@@ -193,7 +193,7 @@ cudaError_t kernel_pool(cudaStream_t stream, enum cuda_type type, const struct k
     return cudaGetLastError();
 }
 
-/* The top positions on that axis whose window holds place `at` of the image: [begin, end). */
+/* Finds the top positions on an axis, [begin, end), whose windows hold place `at` of the image. */
 static DEVICE void pool_readers_of(const struct kernel_pool &p, int axis, int at, int *begin,
                                    int *end)
 {
@@ -204,7 +204,7 @@ static DEVICE void pool_readers_of(const struct kernel_pool &p, int axis, int at
     *end = most < p.places[axis] ? most : p.places[axis];
 }
 
-/* Adds what those elements of the top, from `at` on, have for the pixel `here` of their plane. */
+/* Adds the gradients that V top elements, from `at` on, give to pixel `here` of their plane. */
 template <int V, typename T>
 static DEVICE void pool_share(const T *dy, const int32_t *where, int here, int at, float divisor,
                               float sum[V])

@@ -1,5 +1,5 @@
-/* Reduction, argmax, and mean and variance normalisation: rows of plain memory, which the sums per
- * channel (channel.cu) see as channels of one sample. */
+/* Reduction, argmax, and mean and variance normalisation, on rows of plain memory. The sums per
+ * channel (channel.cu) see the rows as channels of one sample. */
 #include "cuda_internal.h"
 
 #include "engine/op_size.h"
@@ -20,7 +20,7 @@ static int reduce_create(struct cuda_op *op)
                              kernel_sums_scratch(&reduce->rows) * sizeof(double));
 }
 
-/* What the sum, and so its derivative, is multiplied by. */
+/* Returns the factor of the sum, and so of its derivative. */
 static double reduce_factor(const struct reduce *reduce)
 {
     const struct reduce_args *a = &reduce->op.args.u.reduce;
@@ -31,7 +31,7 @@ static double reduce_factor(const struct reduce *reduce)
 
 static int reduce_run(struct cuda_op *op, bool back, const void *from, void *to)
 {
-    /* the square of the distance from nothing is the square */
+    /* without a mean, SUMS_VARIANCE sums squares */
     static const enum kernel_sums sums[] = {[REDUCE_SUM] = SUMS_X,
                                             [REDUCE_ASUM] = SUMS_ABS,
                                             [REDUCE_SUMSQ] = SUMS_VARIANCE,
@@ -91,8 +91,8 @@ const struct cuda_kind cuda_argmax = {
 
 struct mvn {
     struct cuda_op op;
-    struct kernel_channels rows; /* 1 x groups x elements of one */
-    void *mean, *inverse; /* per group, of the last forward; without variance, inverse stays 1 */
+    struct kernel_channels rows; /* 1 x groups x elements of a group */
+    void *mean, *inverse; /* per group, from the last forward; without variance, inverse stays 1 */
 };
 
 static int mvn_create(struct cuda_op *op)
@@ -110,7 +110,7 @@ static int mvn_create(struct cuda_op *op)
         cuda_work_reserve(engine, WORK_SCRATCH, kernel_sums_scratch(&mvn->rows) * sizeof(double)))
         return -1;
     one = engine->work[WORK_SCRATCH].data;
-    /* 1 / (sqrt(0) + 1) */
+    /* inverse = 1 / (sqrt(0) + 1) = 1 */
     if (cuda_check(cudaMemsetAsync(one, 0, (size_t)rows * sizeof(double), engine->stream)))
         return -1;
     return cuda_check(kernel_mvn_inverse(engine->stream, one, (int)rows, 1, 1, mvn->inverse));
@@ -136,7 +136,7 @@ static int mvn_forward(const struct mvn *mvn, const void *x, void *y)
                                          mvn->inverse, NULL, NULL, false, y));
 }
 
-/* Batch normalisation's, per group. Without variance the second sum is not made: it is 0. */
+/* Computes dx as batch normalisation does, per group. Without variance the second sum is 0. */
 static int mvn_backward(const struct mvn *mvn, const void *x, const void *dy, void *dx)
 {
     struct cuda_engine *engine = mvn->op.engine;

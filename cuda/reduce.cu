@@ -1,5 +1,5 @@
-/* Operators over rows of plain memory: what is left to do when the sums are there (channel.cu), and
- * the greatest elements. */
+/* Operators over rows of plain memory: results from the rows' sums (channel.cu), and the greatest
+ * elements. */
 #include "kernel.cuh"
 
 template <typename T> KERNEL void reduce_store(const double *sums, int rows, double coeff, T *y)
@@ -55,8 +55,8 @@ cudaError_t kernel_mvn_inverse(cudaStream_t stream, const double *sums, int rows
     return cudaGetLastError();
 }
 
-/* Whether element i comes before j: greater; of equal ones the later; NaN last, and there the
- * earlier. */
+/* Returns true if element i, with value x, comes before j, with y: greater first; of equal values
+ * the later; NaN last, the earlier NaN first. */
 static DEVICE bool argmax_before(float x, int i, float y, int j)
 {
     bool nan_x = x != x, nan_y = y != y;
@@ -66,8 +66,7 @@ static DEVICE bool argmax_before(float x, int i, float y, int j)
     return x == y ? i > j : x > y;
 }
 
-/* The block's threads each have a candidate, or -1: the first of them all, known to every thread.
- */
+/* Returns the first of all threads' candidates to every thread. best: a candidate, or -1. */
 template <typename T> static DEVICE int argmax_block_first(const T *row, int inner, int best)
 {
     SHARED int part[THREADS];
@@ -88,7 +87,7 @@ template <typename T> static DEVICE int argmax_block_first(const T *row, int inn
     return best;
 }
 
-/* One block per row; each round finds the first of those that come after the last one. */
+/* Finds the top_k elements of a row per block. Each round finds the next element in order. */
 template <typename T> KERNEL void argmax(struct kernel_argmax a, const T *x, float *y)
 {
     for (int r = (int)blockIdx.x; r < a.outer * a.inner; r += (int)gridDim.x) {

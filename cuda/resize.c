@@ -1,5 +1,5 @@
-/* Operators that change the plane: interp, in the format that comes, and spatial pyramid pooling,
- * on plain rows. */
+/* Operators that change the plane's size: interp, in the bottom's format, and spatial pyramid
+ * pooling, on plain rows. */
 #include "cuda_internal.h"
 
 #include "engine/op_size.h"
@@ -28,7 +28,7 @@ const struct cuda_kind cuda_interp = {.blobs = CUDA_AS_BOTTOM, .run = interp_run
 struct spp {
     struct cuda_op op;
     struct kernel_spp kernel;
-    void *winner; /* MAX in TRAIN */
+    void *winner; /* MAX in TRAIN: places of the maxima */
 };
 
 static int spp_create(struct cuda_op *op)

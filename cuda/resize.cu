@@ -1,8 +1,8 @@
-/* Bilinear resizing, and the spatial pyramid. Backward gathers: an element of the bottom looks for
+/* Bilinear resizing, and spatial pyramid pooling. Backward gathers: an element of the bottom finds
  * the elements of the top that took from it. */
 #include "kernel.cuh"
 
-/* A target row or column: two source ones and the second one's weight. */
+/* Sources of a target row or column: two rows or columns, and the second one's weight. */
 struct tap {
     int first, second;
     float weight;
@@ -24,7 +24,7 @@ static DEVICE struct tap interp_tap_of(int i, int used, double ratio)
     return t;
 }
 
-/* What target i takes of source s. */
+/* Returns the weight of source s in target i. */
 static DEVICE float interp_tap_share(int i, int s, int used, double ratio)
 {
     struct tap t = interp_tap_of(i, used, ratio);
@@ -32,7 +32,7 @@ static DEVICE float interp_tap_share(int i, int s, int used, double ratio)
     return (t.first == s ? 1 - t.weight : 0) + (t.second == s ? t.weight : 0);
 }
 
-/* The targets that may take from source s: [begin, end), one too many on either side. */
+/* Finds the targets that may take from source s: [begin, end), up to one too many a side. */
 static DEVICE void interp_tap_range(int s, int out, double ratio, int *begin, int *end)
 {
     double from = ratio > 0 ? (double)(s - 1) / ratio - 1 : 0;
@@ -140,10 +140,10 @@ cudaError_t kernel_interp_back(cudaStream_t stream, enum cuda_type type,
     return cudaGetLastError();
 }
 
-/* A window of one bin on one axis, clipped as pooling does. */
+/* The window of one bin on one axis, clipped as in pooling. */
 struct bin {
-    int begin, end; /* in the image */
-    int size;       /* with the padding: the divisor */
+    int begin, end; /* within the image */
+    int size;       /* length with the padding: the divisor */
 };
 
 static DEVICE int spp_bin_kernel(int size, int bins)
@@ -211,7 +211,7 @@ cudaError_t kernel_spp(cudaStream_t stream, enum cuda_type type, const struct ke
     return cudaGetLastError();
 }
 
-/* Bins do not overlap: one of each level has the element. */
+/* Gathers dx. Bins do not overlap: one bin of each level holds the element. */
 template <typename T>
 KERNEL void spp_back(struct kernel_spp p, const T *dy, const int32_t *winner, T *dx, size_t n)
 {

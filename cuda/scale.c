@@ -7,8 +7,8 @@ struct scale {
     struct cuda_op op;
     struct kernel_channels view;
     enum cuda_type type;
-    struct cuda_view dy, top;  /* y has another format than the view's only in place */
-    struct param *gain, *bias; /* NULL: it is bottom 1, or there is none */
+    struct cuda_view dy, top;  /* gradient and value of the top; the value converts in place only */
+    struct param *gain, *bias; /* NULL: bottom 1, or none */
 };
 
 static int scale_create(struct cuda_op *op)
@@ -35,7 +35,7 @@ static int scale_create(struct cuda_op *op)
                                           kernel_sums_scratch(&scale->view) * sizeof(double)));
 }
 
-/* A vector of coefficients. */
+/* Returns a vector of coefficients: of param, or of bottom 1 without param; NULL unless `there`. */
 static const float *scale_factor(const struct cuda_op *op, bool there, const struct param *param)
 {
     return !there ? NULL : param ? param->value : cuda_op_x(op, 1);
@@ -62,7 +62,7 @@ static int scale_learn(const struct scale *scale, struct param *param, const dou
                                         param->grad, param->accumulate));
 }
 
-/* Sums of dy x, and behind them those of dy. */
+/* Sums dy x and then dy per channel, and stores the parameters' gradients. */
 static int scale_backward(struct cuda_op *op)
 {
     const struct scale *scale = (const struct scale *)op;
@@ -106,8 +106,8 @@ const struct cuda_kind cuda_scale = {
 
 struct prelu {
     struct cuda_op op;
-    struct kernel_channels view; /* of the slopes' sums */
-    struct kernel_channels all;  /* of the values */
+    struct kernel_channels view; /* channels of the slopes' sums */
+    struct kernel_channels all;  /* channels of the values */
 };
 
 static int prelu_create(struct cuda_op *op)

@@ -1,18 +1,18 @@
-/* What others let the engine do in its own memory: the solver's rule, sums of squares, codecs. What
- * takes its turn runs on the computation's stream; what comes after stored memory runs on that of
- * the copies up. Encoding runs where its message will be fetched, so that the fetch comes after it.
- */
+/* The device's services (struct device_services_i): the solver's rule, sums of squares, codecs.
+ * DEVICE_IN_TURN work runs on the computation's stream, DEVICE_STORED updates on the stream of
+ * copies from the host. Encoding runs on the stream that will fetch its message, so the fetch comes
+ * after it. */
 #include "cuda_internal.h"
 
-int cuda_update(void *context, const struct engine_update *u, float *value, const float *grad,
-                float *history, size_t stride, size_t n, enum engine_turn turn)
+int cuda_update(void *context, const struct device_update *u, float *value, const float *grad,
+                float *history, size_t stride, size_t n, enum device_turn turn)
 {
     const struct cuda_engine *engine = context;
     float *second = rule_kind_histories(u->rule) > 1 ? history + stride : NULL;
 
     if (cuda_check(cudaSetDevice(engine->device)))
         return -1;
-    return cuda_check(kernel_update(turn == ENGINE_STORED ? engine->up : engine->stream, u, value,
+    return cuda_check(kernel_update(turn == DEVICE_STORED ? engine->up : engine->stream, u, value,
                                     grad, history, second, n));
 }
 
@@ -28,17 +28,17 @@ int cuda_sumsq(void *context, const float *x, float scale, size_t n, double *out
     return cuda_check(cudaStreamSynchronize(engine->stream));
 }
 
-int cuda_encode(void *context, enum engine_code code, const float *x, float *residual, size_t rows,
-                size_t n, void *out, enum engine_turn turn, struct engine_ticket *ticket)
+int cuda_encode(void *context, enum device_code code, const float *x, float *residual, size_t rows,
+                size_t n, void *out, enum device_turn turn, struct device_ticket *ticket)
 {
     const struct cuda_engine *engine = context;
-    bool stored = turn == ENGINE_STORED;
+    bool stored = turn == DEVICE_STORED;
     cudaStream_t on = stored ? engine->back : engine->down;
     cudaError_t status;
 
     if (cuda_follow(engine, stored ? engine->up : engine->stream, on, ticket))
         return -1;
-    status = code == ENGINE_BF16 ? kernel_encode_bf16(on, x, residual, rows * n, out)
+    status = code == DEVICE_BF16 ? kernel_encode_bf16(on, x, residual, rows * n, out)
                                  : kernel_encode_onebit(on, x, residual, rows, n, out);
     if (status != cudaSuccess)
         return cuda_status(status, "encoding a gradient");

@@ -40,7 +40,7 @@ struct softmax_loss {
     struct cuda_op op;
     struct kernel_labels labels;
     float *own;      /* probabilities, if there is no second top */
-    double *divisor; /* of the last forward; device, with one term per position behind it */
+    double *divisor; /* device: divisor of the last forward, then one term per position */
 };
 
 static int softmax_loss_create(struct cuda_op *op)

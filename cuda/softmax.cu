@@ -1,5 +1,5 @@
-/* Softmax, its loss, and accuracy, on plain floats seen as outer x classes x inner. One block per
- * position: the classes are shared out among its threads. */
+/* Softmax, its loss, and accuracy, on plain floats seen as outer x classes x inner. A block takes
+ * one position, and its threads share the classes. */
 #include "label.cuh"
 
 static DEVICE float softmax_block_max(float value)
@@ -18,7 +18,7 @@ static DEVICE float softmax_block_max(float value)
     return value;
 }
 
-/* Threads of a block for that many classes: a power of two, as the sums need. */
+/* Returns the threads of a block for that many classes: a power of two, at most THREADS. */
 static int softmax_threads(int classes)
 {
     int threads = 32;
@@ -78,14 +78,14 @@ cudaError_t kernel_softmax_back(cudaStream_t stream, const float *p, const float
     return cudaGetLastError();
 }
 
-/* -log p, NaN of NaN */
+/* Returns -log p, p at least FLT_MIN; NaN stays NaN. */
 static DEVICE double softmax_loss_term(float p)
 {
     return -log(p < FLT_MIN ? (double)FLT_MIN : (double)p) + 0.0;
 }
 
-/* The loss of each place; NaN where a probability is one, -1 where the label is ignored (no loss is
- * negative). */
+/* Writes the loss of each place: NaN where a probability is NaN, -1 where the label is ignored (no
+ * loss is negative). */
 KERNEL void softmax_loss_terms(struct kernel_labels l, const float *p, const float *labels,
                                double *terms)
 {
@@ -133,7 +133,7 @@ cudaError_t kernel_softmax_loss(cudaStream_t stream, const struct kernel_labels 
     return cudaGetLastError();
 }
 
-/* (p - target) * loss weight / divisor */
+/* dx = (p - target) * loss weight / divisor */
 KERNEL void softmax_loss_back(struct kernel_labels l, const float *p, const float *labels,
                               const float *weight, const double *divisor, float *dx)
 {
@@ -157,7 +157,7 @@ cudaError_t kernel_softmax_loss_back(cudaStream_t stream, const struct kernel_la
     return cudaGetLastError();
 }
 
-/* hits: 2 c + hit, or -1. Ties count against; so does a NaN, on either side. */
+/* hits: 2 c + hit for a label of class c; -1: ignored. Equal scores and NaN count against a hit. */
 KERNEL void accuracy_hits(struct kernel_labels l, int top_k, const float *x, const float *labels,
                           int32_t *hits)
 {
@@ -173,7 +173,7 @@ KERNEL void accuracy_hits(struct kernel_labels l, int top_k, const float *x, con
     }
 }
 
-/* Block 0 counts all classes together, block c + 1 class c. */
+/* Writes accuracies: block 0 of all classes together, block c + 1 of class c. */
 KERNEL void accuracy_count(struct kernel_labels l, const float *labels, const int32_t *hits,
                            float *accuracy, float *per_class, int counts)
 {

@@ -1,9 +1,8 @@
 /* Recording: the compute stream is captured into a CUDA graph.
  *
- * A captured kernel keeps its arguments. What changes from pass to pass without changing what is
- * launched - the place in the sample order, which dropout's masks depend on - is therefore read
- * from device memory while recording. Capture is the calling thread's own affair: copies that the
- * wire thread starts or asks after go on meanwhile. */
+ * A captured kernel keeps its arguments. So recorded kernels read from device memory what changes
+ * from pass to pass without changing the launches (seed and first sample, for dropout's masks).
+ * Capture concerns the calling thread alone: copies of the wire thread go on meanwhile. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -14,7 +13,7 @@
 
 struct engine_graph {
     cudaGraphExec_t exec;
-    unsigned generation; /* of the engine's shared memory when it was recorded */
+    unsigned generation; /* engine's generation when the graph was recorded */
 };
 
 static bool available(void *context)
@@ -22,23 +21,23 @@ static bool available(void *context)
     return !((const struct cuda_engine *)context)->no_graphs;
 }
 
-static int prepare(void *context, const struct run *run)
+static int prepare(void *context, const struct pass *pass)
 {
     struct cuda_engine *engine = context;
-    const struct kernel_run now = {run->seed, run->first_sample};
+    const struct kernel_pass now = {pass->seed, pass->first_sample};
     void *memory = NULL;
 
     if (cuda_check(cudaSetDevice(engine->device)))
         return -1;
-    if (!engine->run) {
-        if (cuda_alloc(sizeof *engine->run, "a pass's place in the order", &memory))
+    if (!engine->pass) {
+        if (cuda_alloc(sizeof *engine->pass, "a pass's place in the order", &memory))
             return -1;
-        engine->run = memory;
+        engine->pass = memory;
     } else if (!memcmp(&now, &engine->prepared, sizeof now)) {
         return 0;
     }
     engine->prepared = now;
-    return cuda_write_small(engine, engine->run, &now, sizeof now);
+    return cuda_write_small(engine, engine->pass, &now, sizeof now);
 }
 
 static int graph_begin(void *context)
@@ -89,7 +88,7 @@ static int launch(void *context, struct engine_graph *graph)
     return cuda_check(cudaGraphLaunch(graph->exec, engine->stream));
 }
 
-/* It may be running: it goes when it is over. */
+/* Destroys a graph; CUDA frees a running graph when it ends. */
 static void destroy(void *context, struct engine_graph *graph)
 {
     (void)context;

@@ -1,9 +1,9 @@
-/* Copies beside the computation, for those who move parameters and gradients.
+/* Copies of parameters and gradients, beside the computation.
  *
- * A stream for either direction, since a GPU has an engine for each: gradients on their way to the
- * host do not wait for parameters on their way back. What a server has updated goes to the host by
- * a third: it must not wait behind gradients that are still to be computed. Every copy keeps the
- * order in which it was asked for; its event is the ticket. */
+ * Each direction has a stream, since a GPU has a copy engine for each: gradients on their way to
+ * the host do not wait for parameters on their way back. Values that a server has updated go to the
+ * host by a third stream, ahead of gradients still to be computed. Copies keep the order of the
+ * calls; a copy's event is its ticket. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -48,7 +48,7 @@ static void host_free(void *context, void *memory)
         cudaFreeHost(memory);
 }
 
-static void ticket_destroy(void *context, struct engine_ticket *ticket)
+static void ticket_destroy(void *context, struct device_ticket *ticket)
 {
     (void)context;
     if (!ticket)
@@ -60,10 +60,10 @@ static void ticket_destroy(void *context, struct engine_ticket *ticket)
     free(ticket);
 }
 
-static int ticket_create(void *context, struct engine_ticket **out)
+static int ticket_create(void *context, struct device_ticket **out)
 {
     const struct cuda_engine *engine = context;
-    struct engine_ticket *ticket = calloc(1, sizeof *ticket);
+    struct device_ticket *ticket = calloc(1, sizeof *ticket);
 
     *out = NULL;
     if (!ticket)
@@ -78,7 +78,7 @@ static int ticket_create(void *context, struct engine_ticket **out)
     return 0;
 }
 
-static int copy_rows(const struct engine_rows *r, enum cudaMemcpyKind kind, cudaStream_t stream)
+static int copy_rows(const struct device_rows *r, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     size_t width = r->width * sizeof(float);
     bool one = r->rows == 1 || (r->host_stride == r->width && r->stride == r->width);
@@ -95,7 +95,7 @@ static int copy_rows(const struct engine_rows *r, enum cudaMemcpyKind kind, cuda
 }
 
 int cuda_follow(const struct cuda_engine *engine, cudaStream_t after, cudaStream_t on,
-                struct engine_ticket *ticket)
+                struct device_ticket *ticket)
 {
     return cuda_check(cudaSetDevice(engine->device)) ||
                    cuda_check(cudaEventRecord(ticket->before, after)) ||
@@ -104,18 +104,18 @@ int cuda_follow(const struct cuda_engine *engine, cudaStream_t after, cudaStream
                : 0;
 }
 
-/* What is stored, and updated after it, shares one stream: there it is in turn. */
-static int copy(void *context, enum engine_direction direction, const struct engine_rows *rows,
-                enum engine_turn turn, struct engine_ticket *ticket)
+/* Starts a copy. Stores, and updates after stores, share one stream, and so keep their order. */
+static int copy(void *context, enum device_direction direction, const struct device_rows *rows,
+                enum device_turn turn, struct device_ticket *ticket)
 {
-    static const enum cudaMemcpyKind kinds[] = {[ENGINE_FETCH] = cudaMemcpyDeviceToHost,
-                                                [ENGINE_STORE] = cudaMemcpyHostToDevice,
-                                                [ENGINE_WITHIN] = cudaMemcpyDeviceToDevice};
+    static const enum cudaMemcpyKind kinds[] = {[DEVICE_FETCH] = cudaMemcpyDeviceToHost,
+                                                [DEVICE_STORE] = cudaMemcpyHostToDevice,
+                                                [DEVICE_WITHIN] = cudaMemcpyDeviceToDevice};
     const struct cuda_engine *engine = context;
-    cudaStream_t after = turn == ENGINE_STORED ? engine->up : engine->stream;
-    cudaStream_t on = direction == ENGINE_STORE    ? engine->up
-                      : direction == ENGINE_WITHIN ? engine->stream
-                      : turn == ENGINE_STORED      ? engine->back
+    cudaStream_t after = turn == DEVICE_STORED ? engine->up : engine->stream;
+    cudaStream_t on = direction == DEVICE_STORE    ? engine->up
+                      : direction == DEVICE_WITHIN ? engine->stream
+                      : turn == DEVICE_STORED      ? engine->back
                                                    : engine->down;
 
     if (on == after ? cuda_check(cudaSetDevice(engine->device))
@@ -126,12 +126,12 @@ static int copy(void *context, enum engine_direction direction, const struct eng
     return cuda_check(cudaEventRecord(ticket->over, on));
 }
 
-int cuda_store_after(const struct cuda_engine *engine, const struct engine_ticket *ticket)
+int cuda_store_after(const struct cuda_engine *engine, const struct device_ticket *ticket)
 {
     return cuda_check(cudaStreamWaitEvent(engine->up, ticket->over, 0));
 }
 
-static int ready(void *context, struct engine_ticket *ticket)
+static int ready(void *context, struct device_ticket *ticket)
 {
     const struct cuda_engine *engine = context;
     cudaError_t status;
@@ -144,14 +144,14 @@ static int ready(void *context, struct engine_ticket *ticket)
     return status == cudaErrorNotReady ? 0 : cuda_status(status, "a copy to or from the GPU");
 }
 
-static int order(void *context, struct engine_ticket *ticket)
+static int order(void *context, struct device_ticket *ticket)
 {
     const struct cuda_engine *engine = context;
 
     return cuda_check(cudaStreamWaitEvent(engine->stream, ticket->over, 0));
 }
 
-const struct engine_copies_i cuda_copies = {
+const struct device_copies_i cuda_copies = {
     .enter = enter,
     .host_alloc = host_alloc,
     .host_free = host_free,

@@ -1,11 +1,10 @@
 /* NCCL: the GPUs of one machine add up among themselves, over NVLink or PCIe.
  *
- * Its kernels run on the stream of what comes up from the host. So a sum is followed by the update
- * or by the copy to the host that it is for, and what was stored by its way to the others, without
- * an event in between.
+ * NCCL's kernels run on the stream of copies from the host. So the update or fetch that needs a sum
+ * comes after the sum, and the broadcast of a stored value after its store.
  *
- * The order in which it adds is its own: the same at every run on the same machine, but no other's.
- */
+ * NCCL's order of summation is its own: the same at every run on one machine, but no other
+ * engine's. */
 #include "cuda_internal.h"
 #include "nccl_functions.h"
 
@@ -16,14 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(ENGINE_TEAM_ID >= NCCL_UNIQUE_ID_BYTES, "an identity of NCCL's");
+_Static_assert(DEVICE_TEAM_ID >= NCCL_UNIQUE_ID_BYTES, "an identity of NCCL's");
 
 struct cuda_team {
     struct nccl_functions nccl;
     ncclComm_t comm;
 };
 
-/* Records the text of a call that failed; 0 or -1. */
+/* Returns 0, or -1 with the call's text in the message. */
 #define nccl_check(team, call) nccl_status((team), (call), #call)
 
 static int nccl_status(const struct cuda_team *team, ncclResult_t status, const char *call)
@@ -62,7 +61,7 @@ void cuda_team_close(struct cuda_engine *engine)
     engine->team = NULL;
 }
 
-/* Not a rank's yet: the library alone. */
+/* Loads the library into a team that has no communicator yet, unless the engine has a team. */
 static int load(struct cuda_engine *engine)
 {
     if (engine->team)
@@ -75,7 +74,7 @@ static int load(struct cuda_engine *engine)
                : 0;
 }
 
-static int identify(void *context, char id[ENGINE_TEAM_ID])
+static int identify(void *context, char id[DEVICE_TEAM_ID])
 {
     struct cuda_engine *engine = context;
     ncclUniqueId unique;
@@ -86,7 +85,7 @@ static int identify(void *context, char id[ENGINE_TEAM_ID])
     return 0;
 }
 
-static int reduce(void *context, float *x, size_t n, struct engine_ticket *after)
+static int reduce(void *context, float *x, size_t n, struct device_ticket *after)
 {
     const struct cuda_engine *engine = context;
     const struct cuda_team *team = engine->team;
@@ -109,8 +108,8 @@ static int broadcast(void *context, float *x, size_t n)
                       team->nccl.ncclBroadcast_(x, x, n, ncclFloat, 0, team->comm, engine->up));
 }
 
-/* Connections are made at the first operation, which waits for all ranks: now is the time to. Both
- * operations know one algorithm only, so that no later one has to. */
+/* Makes NCCL connect, by a trial sum and broadcast of ones: the first operation waits for all
+ * ranks. Each operation has one algorithm only, so that no later call connects. */
 static int add_ones(struct cuda_engine *engine, int nranks)
 {
     float *x = (float *)engine->sums, sum = 1;
@@ -125,7 +124,7 @@ static int add_ones(struct cuda_engine *engine, int nranks)
                : error_set("NCCL: %d GPUs added up a 1 each and got %g", nranks, (double)sum);
 }
 
-static int team_open(void *context, const char id[ENGINE_TEAM_ID], int rank, int nranks)
+static int team_open(void *context, const char id[DEVICE_TEAM_ID], int rank, int nranks)
 {
     struct cuda_engine *engine = context;
     ncclUniqueId unique;
@@ -156,7 +155,7 @@ static void team_abort(void *context)
     team->comm = NULL;
 }
 
-const struct engine_team_i cuda_team = {
+const struct device_team_i cuda_team = {
     .library = library,
     .identify = identify,
     .open = team_open,

@@ -1,4 +1,4 @@
-/* Functions of one element: one value in, one value out, whatever the format. */
+/* Functions of one element: one value in, one value out, in any format. */
 #include "cuda_internal.h"
 
 #include "engine/op_size.h"
@@ -15,7 +15,7 @@ static int unary_run(struct cuda_op *op, bool back, const void *from, void *to)
     cudaStream_t stream = op->engine->stream;
     size_t n = shape_elems(&op->args.tops[0]->value.shape);
 
-    /* a top of its own may be gone by the backward pass */
+    /* backward reads x: a top that is not in place may be gone by then */
     return cuda_check(back ? kernel_unary_back(stream, type, &args, cuda_op_in_place(op),
                                                cuda_op_x(op, 0), from, to, n)
                            : kernel_unary(stream, type, &args, from, to, n));

@@ -8,7 +8,7 @@ static DEVICE float unary_logistic(float x)
     return 1 / (1 + expf(-x));
 }
 
-/* F of UNARY_GELU. */
+/* Returns F of UNARY_GELU: exact where a is 0, else by tanh. */
 static DEVICE float unary_normal(const struct kernel_unary *u, float x)
 {
     return u->a == 0 ? 0.5f * erfcf(-0.707106781f * x)
@@ -22,7 +22,7 @@ static DEVICE float unary_normal_slope(const struct kernel_unary *u, float x)
                : unary_normal(u, x) * unary_normal(u, -x) * 1.595769122f * (1 + 0.134145f * x * x);
 }
 
-/* 1 where c is 0, whatever the base. */
+/* Returns base^c; 1 where c is 0, for any base. */
 static DEVICE float unary_power(float base, float c)
 {
     if (c == 1)
@@ -65,7 +65,7 @@ static DEVICE float unary_value(const struct kernel_unary *u, float x)
     return x;
 }
 
-/* v: y for the functions whose derivative it tells, else x. */
+/* Returns the derivative. v: y for functions whose derivative follows from y, else x. */
 static DEVICE float unary_slope(const struct kernel_unary *u, float v)
 {
     float e, s;
@@ -118,7 +118,7 @@ cudaError_t kernel_unary(cudaStream_t stream, enum cuda_type type, const struct 
     return cudaGetLastError();
 }
 
-/* again: the slope wants y, and `at` is x. */
+/* again: the derivative needs y, and `at` is x. */
 template <typename T>
 KERNEL void unary_back(struct kernel_unary u, bool again, const T *at, const T *dy, T *dx, size_t n)
 {

@@ -1,7 +1,7 @@
 /* The solver's rules, one pass over value, gradient and history; and sums of squares for clipping.
  *
- * The same formulas in the same order as engine/rule.c, with multiply and add kept apart, so that
- * the device's parameters stay those of the host to the last bit or nearly so. */
+ * The formulas and their order are those of device/rule.c, with multiply and add kept apart: the
+ * device's parameters equal the host's to the last bit, or nearly so. */
 #include "kernel.cuh"
 
 #include "engine/engine.h"
@@ -14,7 +14,7 @@
 #define ADD(a, b) ((a) + (b))
 #endif
 
-static DEVICE float effective(const struct engine_update *u, float grad, float value)
+static DEVICE float effective(const struct device_update *u, float grad, float value)
 {
     float g = MUL(grad, u->scale);
 
@@ -28,8 +28,8 @@ static DEVICE float average(float momentum, float old, float value)
     return ADD(MUL(momentum, old), MUL(1 - momentum, value));
 }
 
-/* One parameter, and its one or two pieces of history. */
-static DEVICE void update_one(const struct engine_update &u, float grad, float *value,
+/* Updates one parameter, and its one or two histories. */
+static DEVICE void update_one(const struct device_update &u, float grad, float *value,
                               float *history, float *second)
 {
     float w = *value, g = effective(&u, grad, w), old = *history, h = old, d;
@@ -74,7 +74,7 @@ static DEVICE void update_one(const struct engine_update &u, float grad, float *
 }
 
 template <int V>
-KERNEL void update(struct engine_update u, float *value, const float *grad, float *history,
+KERNEL void update(struct device_update u, float *value, const float *grad, float *history,
                    float *second, size_t n)
 {
     FOR_EACH(i, n)
@@ -95,7 +95,7 @@ KERNEL void update(struct engine_update u, float *value, const float *grad, floa
     }
 }
 
-cudaError_t kernel_update(cudaStream_t stream, const struct engine_update *u, float *value,
+cudaError_t kernel_update(cudaStream_t stream, const struct device_update *u, float *value,
                           const float *grad, float *history, float *second, size_t n)
 {
     WITH_LANES(lanes_fit((int)n, value, grad, history, second),

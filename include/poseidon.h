@@ -1,8 +1,8 @@
-/* libposeidon: data-parallel training for MPI programs. It averages the gradients of all ranks, or
- * applies an update rule to shared parameters, while the program still computes: a thread of the
- * library sends each tensor as soon as its gradient exists, by the scheme that is cheapest for its
- * shape on this cluster, and the program waits for a tensor only before it uses it again. C11 and
- * C++; docs/library.md has a complete program.
+/* libposeidon: data-parallel training for MPI programs. The library averages the gradients of all
+ * ranks, or applies an update rule to shared parameters, while the program still computes. A thread
+ * of the library sends each tensor as soon as its gradient exists, by the scheme that is cheapest
+ * for the tensor's shape on this cluster. The program waits for a tensor only before it uses the
+ * tensor again. C11 and C++; docs/library.md has a complete program.
  *
  *     MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...);
  *     poseidon_create(MPI_COMM_WORLD, "comm=auto", &p);
@@ -68,38 +68,38 @@ struct poseidon_tensor {
                          poseidon_wait: the result. NULL: the library allocates the array
                          (poseidon_gradient), which saves a copy */
     float *values;    /* elems parameters, or NULL. poseidon_start gives rank 0's values to all
-                         ranks. With result=values, which needs them, they hold the result */
-    /* The tensor as a matrix of outputs x inputs, row by row; 0 where it is none. comm=lowrank may
-     * then send factors of low rank in place of the gradient. For a convolution, inputs is the
-     * number of weights of one output. rows > 0: the gradient is a product over `rows` samples, as
-     * an inner product layer's is, so that rows * (outputs + inputs) floats (sufficient factors)
-     * may travel in its place; 0: it is not. */
+                         ranks. result=values needs this array, and leaves the result in it */
+    /* The tensor as a matrix of outputs x inputs, row by row; 0 if the tensor is no matrix.
+     * comm=lowrank may then send factors of low rank in place of the gradient. For a convolution,
+     * inputs is the number of weights of one output. rows > 0: the gradient is a product over
+     * `rows` samples, like an inner product layer's, so that rows * (outputs + inputs) floats
+     * (sufficient factors) may travel in its place; 0: no such product. */
     int64_t rows, outputs, inputs;
     /* Seconds that the tensor's layer computes in each pass; 0: unknown. comm=auto hides traffic
-     * behind them. Rank 0's numbers are used. */
+     * behind this time. Rank 0's numbers are used. */
     double forward_seconds, backward_seconds;
 };
 
-/* What a gradient's elements are. */
+/* Type of a gradient's elements. */
 enum poseidon_type { POSEIDON_FLOAT32, POSEIDON_FLOAT16, POSEIDON_BFLOAT16 };
 
-/* Whose memory an array lies in: the host's, or a GPU's, as CUDA gives it. */
+/* Memory of an array: the host's, or a GPU's, as CUDA allocates it. */
 enum poseidon_memory { POSEIDON_HOST, POSEIDON_CUDA };
 
-/* Where a tensor's arrays lie, and of what type its gradient is. {.size = sizeof(struct
- * poseidon_place)} is a tensor of poseidon_add. */
+/* Memory of a tensor's arrays, and type of its gradient. {.size = sizeof(struct poseidon_place)} is
+ * the place of a tensor of poseidon_add. */
 struct poseidon_place {
     size_t size; /* sizeof(struct poseidon_place): a later 1.x may have more fields */
-    int memory;  /* enum poseidon_memory, of the gradient and of the values; the same of all tensors
-                    of a handle, and then on one GPU */
-    int type; /* enum poseidon_type, of the gradient, which is given as if it were of floats. Sums
-                 are of floats, and the result is rounded to the type. Values are floats */
+    int memory;  /* enum poseidon_memory of gradient and values; the same for all tensors of a
+                    handle, which lie on one GPU if they lie on any */
+    int type;    /* enum poseidon_type of the gradient, which is passed as float * in any case. Sums
+                    are of floats, and the result is rounded to the type. Values are floats */
 };
 
-/* The library's version: "MAJOR.MINOR.PATCH". The text is constant. */
+/* Returns the library's version, "MAJOR.MINOR.PATCH", a constant text. */
 POSEIDON_API const char *poseidon_version(void);
 
-/* The last message of the calling thread; "" where there was none. Valid until its next call. */
+/* Returns the calling thread's last message, "" if none; valid until the thread's next call. */
 POSEIDON_API const char *poseidon_error(void);
 
 /* ---- set-up ---- */
@@ -132,12 +132,12 @@ POSEIDON_API const char *poseidon_error(void);
  * Collective. */
 POSEIDON_API int poseidon_create(MPI_Comm comm, const char *options, struct poseidon **out);
 
-/* Frees the handle; NULL is allowed. Between two iterations this is the regular end. Within an
- * iteration, or before a poseidon_start that other ranks make, it is a failure, of which the other
- * ranks are told; so is, within seconds, a rank that ends before other ranks have begun their last
- * iteration. Collective; before MPI_Finalize, which otherwise ends the traffic and says so.
- * After a failure some memory stays allocated until the process ends, because MPI may still use it.
- * Returns -1 where the handle had failed. */
+/* Frees the handle; NULL is allowed. The regular place is between two iterations. Within an
+ * iteration, or before a poseidon_start that other ranks make, the call is a failure, and the other
+ * ranks are told. A rank that ends before other ranks have begun their last iteration is a failure,
+ * too, found within seconds. Collective; before MPI_Finalize, which otherwise ends the traffic and
+ * says so. After a failure some memory stays allocated until the process ends, because MPI may
+ * still use it. Returns -1 if the handle had failed. */
 POSEIDON_API int poseidon_destroy(struct poseidon *p);
 
 /* Adds a tensor, before poseidon_start. All ranks add the same tensors in the same order, which is
@@ -145,9 +145,9 @@ POSEIDON_API int poseidon_destroy(struct poseidon *p);
  * counted from 0. Not collective. */
 POSEIDON_API int poseidon_add(struct poseidon *p, const struct poseidon_tensor *tensor, int *out);
 
-/* poseidon_add of a tensor that lies elsewhere, or whose gradient is of another type. The first
- * tensor on a GPU opens CUDA: by libposeidon_cuda.so.1, which lies beside libposeidon.so.1. Only a
- * gradient of floats may be NULL. */
+/* Adds a tensor that lies on a GPU, or whose gradient is of another type. The first tensor on a GPU
+ * opens CUDA through libposeidon_cuda.so.1, which lies beside libposeidon.so.1. Only a gradient of
+ * floats may be NULL. */
 POSEIDON_API int poseidon_add_at(struct poseidon *p, const struct poseidon_tensor *tensor,
                                  const struct poseidon_place *place, int *out);
 
@@ -166,13 +166,13 @@ POSEIDON_API int poseidon_share(struct poseidon *p, void *bytes, size_t count);
  * until poseidon_set_rate changes it. Collective. */
 POSEIDON_API int poseidon_state_set(struct poseidon *p, const void *bytes, size_t count);
 
-/* The tensor's gradient array; the library's own array exists from poseidon_start on. NULL: there
- * is no such tensor, or its array does not exist yet. Not collective, like all functions below but
- * poseidon_state_get. */
+/* Returns the tensor's gradient array; the library's own array exists from poseidon_start on. NULL:
+ * there is no such tensor, or its array does not exist yet. Not collective, like all functions
+ * below but poseidon_state_get. */
 POSEIDON_API float *poseidon_gradient(struct poseidon *p, int tensor);
 
-/* Which post the tensor needs, from poseidon_start on; the same on all ranks. 1:
- * poseidon_post_factors, 0: poseidon_post, -1: an error. */
+/* Returns which post the tensor needs: 1 for poseidon_post_factors, 0 for poseidon_post; -1: an
+ * error. From poseidon_start on; the same on all ranks. */
 POSEIDON_API int poseidon_takes_factors(struct poseidon *p, int tensor);
 
 /* ---- an iteration ---- */
@@ -181,9 +181,9 @@ POSEIDON_API int poseidon_takes_factors(struct poseidon *p, int tensor);
  * poseidon_wait of the tensor has returned. Does not block. */
 POSEIDON_API int poseidon_post(struct poseidon *p, int tensor);
 
-/* poseidon_post by sufficient factors: the gradient is left^T right. left: rows x outputs, the
- * gradient of the layer's output; right: rows x inputs, the layer's input. Both are copied. rows:
- * the number that the tensor was added with. */
+/* Posts the gradient as sufficient factors: the gradient is left^T right. left: rows x outputs, the
+ * gradient of the layer's output; right: rows x inputs, the layer's input. The call copies both.
+ * rows: the number that the tensor was added with. */
 POSEIDON_API int poseidon_post_factors(struct poseidon *p, int tensor, int64_t rows,
                                        const float *left, const float *right);
 
@@ -200,27 +200,26 @@ POSEIDON_API int poseidon_post_factors_on(struct poseidon *p, int tensor, int64_
                                           const float *left, const float *right, void *stream);
 POSEIDON_API int poseidon_wait_on(struct poseidon *p, int tensor, void *stream);
 
-/* In place of a post: this rank has no gradient of the tensor in this iteration. The gradient
- * counts as zero in the mean, which is over all ranks. A rank that neither posts nor skips a tensor
- * ends the handle on all ranks with one message that names rank and tensor: at once where the rank
- * waits or begins the next iteration, else after stall-timeout. */
+/* Replaces a post: this rank has no gradient of the tensor in this iteration. The gradient counts
+ * as zero in the mean, which is over all ranks. A rank that neither posts nor skips a tensor ends
+ * the handle on all ranks with one message that names rank and tensor: at once if the rank waits or
+ * begins the next iteration, else after stall-timeout. */
 POSEIDON_API int poseidon_skip(struct poseidon *p, int tensor);
 
-/* Blocks until the tensor's result is in its array. Before the first iteration it returns at once.
- */
+/* Blocks until the tensor's result is in its array; returns at once before the first iteration. */
 POSEIDON_API int poseidon_wait(struct poseidon *p, int tensor);
 
 /* Blocks until every tensor's result is in its array. */
 POSEIDON_API int poseidon_wait_all(struct poseidon *p);
 
 /* Sets the learning rate of result=values from the next iteration on: 0 or more, the same on all
- * ranks. Between two iterations; after the first post of an iteration it is a failure. */
+ * ranks. Must be called between two iterations; fails after the first post of an iteration. */
 POSEIDON_API int poseidon_set_rate(struct poseidon *p, float rate);
 
-/* Bytes of the handle's state, on rank 0; 0 on other ranks and on failure. The state belongs into
- * the program's checkpoint beside the values: residuals of lossy schemes (wire=bf16, onebit,
- * lowrank), the update rule's history, and the schemes that comm=auto chose. It can be read on
- * machines of the same byte order. */
+/* Returns the bytes of the handle's state on rank 0; 0 on other ranks and on failure. The state
+ * belongs in the program's checkpoint beside the values: residuals of lossy schemes (wire=bf16,
+ * onebit, lowrank), the update rule's history, and the schemes that comm=auto chose. Machines of
+ * the same byte order can read the state. */
 POSEIDON_API size_t poseidon_state_size(struct poseidon *p);
 
 /* Writes the state into rank 0's buffer of `room` bytes; other ranks' buffers are not touched.
@@ -232,19 +231,18 @@ POSEIDON_API int poseidon_state_get(struct poseidon *p, void *buffer, size_t roo
  * call, too, such as poseidon_destroy. Returns -1. */
 POSEIDON_API int poseidon_fail(struct poseidon *p, const char *message);
 
-/* ---- what it did ---- */
+/* ---- traffic and waiting ---- */
 
-/* The traffic of a tensor and of the neighbours that travel with it. Bytes are of this rank alone.
- */
+/* Traffic of a tensor and the neighbours that travel with it. Bytes are this rank's alone. */
 struct poseidon_traffic {
     char scheme[40];       /* "PS", "low rank 4", "PS bf16"; "-": nothing travels */
-    int first, tensors;    /* the tensors that travel together: the first one's number, how many */
+    int first, tensors;    /* tensors that travel together: number of the first, and how many */
     uint64_t planned_sent; /* bytes that the plan has this rank send in an iteration */
     uint64_t planned_received;
     uint64_t sent; /* bytes that this rank has sent since the start */
     uint64_t received;
-    double predicted_seconds; /* from the gradient to the result, if nothing else travelled; 0: the
-                                 network was not measured */
+    double predicted_seconds; /* seconds from the gradient to the result, if nothing else travelled;
+                                 0: the network was not measured */
     double travel_seconds;    /* measured from post to result, summed since the start */
     double waited_seconds;    /* spent in poseidon_wait, summed since the start */
 };
@@ -252,8 +250,8 @@ struct poseidon_traffic {
 /* Fills *out for the tensor, from poseidon_start on. */
 POSEIDON_API int poseidon_report(struct poseidon *p, int tensor, struct poseidon_traffic *out);
 
-/* A sentence for people: how long this rank has waited, for which tensor most, and what may help.
- * The text is the handle's, and valid until the next call of poseidon_advice. */
+/* Returns a sentence for people: how long this rank has waited, for which tensor most, and what may
+ * help. The handle owns the text, which is valid until the next call of poseidon_advice. */
 POSEIDON_API const char *poseidon_advice(struct poseidon *p);
 
 #ifdef __cplusplus

@@ -81,7 +81,7 @@ AC_CHECK_PROGS([GCOV], [gcov], [gcov])
 AC_SUBST([COVERAGE_CFLAGS])
 AM_CONDITIONAL([COVERAGE], [test "$enable_coverage" = yes])])
 
-# POSEIDON_KERNELS: what src/engine/kernel.h needs.
+# POSEIDON_KERNELS: what src/nn/engine/kernel.h needs.
 # MATH_CFLAGS: nobody looks at errno after a square root, and with it a loop of roots takes no
 # vectors. A pragma does not do: GCC decides that before it reads the file. Nor does anybody unmask
 # exceptions; while a comparison might raise one, GCC makes a branch of "x > 0 ? dy : 0" for AVX2, and

@@ -18,7 +18,7 @@ rules=$(sed -n "/^rules='/,/^'/p" "$(dirname "$0")/check_layers.sh" | sed '1d;$d
         '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' src cuda)
 } | awk -v rules="$rules" -v known="$known" -v unused="$source/tests/unused.txt" '
 function folder_of(path,   parts, n) {
-    sub(/^src\//, "", path)
+    sub("^src/((base|comm|nn|app)/)?", "", path)
     n = split(path, parts, "/")
     return n > 2 && (parts[1] "/" parts[2]) in allowed ? parts[1] "/" parts[2] : parts[1]
 }

@@ -11,54 +11,55 @@ most=84000
 
 # CAPABILITY|what it is for: H the mission's heart, N its users need it, c comfort|budget in lines|patterns
 rows='
-prototxt: reader, printer, places, suggestions|H|2531|src/spec/{doc,field,kind,names,print,read,scan,suggest_field,text,text_internal,text_value}.*
-net definition: rules, stages, overrides|H|781|src/spec/{netdef,netstate,override}.*
-.caffemodel reader|H|1054|src/spec/{modelfile,proto,stored_blob}.*
-old forms V0 and V1, upgrade|N|695|src/spec/upgrade*.* src/commands/command_upgrade.c
-engine seam: operators, checks, rules, codecs|H|4220|src/engine/{codec,engine,engine_internal,group,half,host,host_engine,image_plane,kernel,normal,op_check*,op_size,ops,owned,roofline,rule,tensor,vector}.*
---reproducible: one order of sums|H|613|src/engine/{exact_sum,tree_sum}.* src/train/grains.*
-CPU engine|H|9267|src/engine/cpu/*
-replay engine, profiles|H|612|src/engine/replay/*
-CUDA engine|H|9673|cuda/*
-layers|H|4438|src/layers/*
-net|H|3090|src/net/*
-input: feeder, transform, lists, HDF5, names|H|3313|src/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
-a new order in each epoch, reading ahead|N|258|src/input/{ahead,shuffle}.*
-augmentation|c|231|src/input/augment.*
-LMDB and LevelDB readers|N|780|src/input/format/kv*.*
-JPEG, PNG, WebP, Datum|N|1282|src/input/format/{datum,exif,image,image_internal,jpeg,png,webp}.*
-convert, mean: making data|c|1698|src/convert/* src/commands/command_{convert,convert_images,mean}.c
-wire|H|2273|src/wire/*
-plan: groups, chunks, schemes, costs|H|2683|src/plan/{chunks,comm,cost,deal,for_schemes,plan,plan_internal,rails,scheme,tree}.*
-probe, cluster file|H|963|src/plan/{cluster_file,probe,probe_serve}.*
-simulator, choice of schemes|H|2448|src/simulate/*
-sync: life, homes, gathering, ps, allreduce|H|5634|src/sync/{allreduce,alone,bucket,calls,clip,comms,direct,encode,gather*,gradient*,history,home*,node*,post,ps,scheme_registry,serve,steps,sync,sync_internal,wire_side}.*
-sufficient factors|H|750|src/sync/{factors,sfb}.*
-low rank|H|593|src/sync/{basis,lowrank}.*
-Project Adam, one bit, LARS|H|384|src/sync/{adam,onebit,lars}.*
-exchange: ranks to a running sync|H|1527|src/exchange/*
-forecast, plan|H|2196|src/forecast/* src/commands/{command_plan,plan_json,plan_print}.*
-libposeidon|H|1298|src/library/{library,option_string,poseidon,start,state}.*
-libposeidon: tensors on GPUs|H|297|src/library/place.* src/engine/module.*
-snapshots in Caffe'"'"'s two forms|H|2901|src/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
-kept snapshots, the run and its lock|N|2430|src/snapshot/{snapshot_writer,kept_list,prefix_lock,run_file}.* src/train/run*.*
-weights in Caffe'"'"'s other form|N|276|src/snapshot/weights.* src/commands/command_convert_weights.c
-report|N|2058|src/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/train/result.c
-CSV, TensorBoard|c|470|src/report/curves.* src/train/metrics.c
-trace, timeline|c|1047|src/trace/* src/timeline/*
-trainer|H|4264|src/train/{compute,course,display,job,loop,net_exchange,nets,output,parts,place_updates,policy,rates,scores,start_log,test,timing,trainer}.*
-moving average of the weights|N|204|src/train/average.*
-dry run, made-up data|c|502|src/train/{dry_run,fake_data}.*
-agreement of ranks|N|1232|src/train/agree_*.* src/util/{agree,agreement,handshake,launcher,ranks}.*
-signals, deadlines|N|296|src/train/{signals,deadline}.*
-late and lost ranks, NaN, damaged records|N|1144|src/train/{data_notices,monitor,numeric_checks,stragglers}.* src/util/watchdog.*
-shares of the batch by speed|N|460|src/train/balance.*
-cores|N|385|src/train/cores.*
-doctor, device_query|c|1268|src/commands/{command_doctor,command_device_query,doctor*}.*
-options, help, suggestions|N|1679|src/commands/{foreign_options,options*,output_guard}.* src/util/{choice,option,suggest,units}.*
-train, main|H|1041|src/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
-test, time, classify, extract, summary|N|2375|src/commands/{command_classify,command_extract,command_summary,command_test,command_time,data_pace,model}.*
-util, the rest|H|3825|src/util/{alloc,build_info,clock,error,file,file_kind,finite,h5,json,log,machine,median,owner,path,progress,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
+prototxt: reader, printer, places, suggestions|H|2531|src/nn/spec/{doc,field,kind,names,print,read,scan,suggest_field,text,text_internal,text_value}.*
+net definition: rules, stages, overrides|H|781|src/nn/spec/{netdef,netstate,override}.*
+.caffemodel reader|H|1054|src/nn/spec/{modelfile,proto,stored_blob}.*
+old forms V0 and V1, upgrade|N|695|src/nn/spec/upgrade*.* src/app/commands/command_upgrade.c
+engine seam: operators, checks|H|2735|src/nn/engine/{engine,engine_internal,image_plane,normal,op_check*,op_size,ops,roofline,tensor}.*
+device: memory, copies, codecs, rules, sums|H|1520|src/base/device/{codec,device,group,half,host,host_device,kernel,owned,rule,vector}.*
+--reproducible: one order of sums|H|613|src/base/device/{exact_sum,tree_sum}.* src/app/compute/grains.*
+CPU engine|H|9291|src/nn/engine/cpu/*
+replay engine, profiles|H|632|src/nn/engine/replay/*
+CUDA engine|H|9709|cuda/*
+layers|H|4495|src/nn/layers/*
+net|H|3091|src/nn/net/*
+input: feeder, transform, lists, HDF5, names|H|3330|src/nn/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
+a new order in each epoch, reading ahead|N|258|src/nn/input/{ahead,shuffle}.*
+augmentation|c|231|src/nn/input/augment.*
+LMDB and LevelDB readers|N|785|src/nn/input/format/kv*.*
+JPEG, PNG, WebP, Datum|N|1282|src/nn/input/format/{datum,exif,image,image_internal,jpeg,png,webp}.*
+convert, mean: making data|c|1698|src/nn/convert/* src/app/commands/command_{convert,convert_images,mean}.c
+wire|H|2273|src/comm/wire/*
+plan: groups, chunks, schemes, costs|H|2683|src/comm/plan/{chunks,comm,cost,deal,for_schemes,plan,plan_internal,rails,scheme,tree}.*
+probe, cluster file|H|963|src/comm/plan/{cluster_file,probe,probe_serve}.*
+simulator, choice of schemes|H|2448|src/comm/simulate/*
+sync: life, homes, gathering, ps, allreduce|H|5634|src/comm/sync/{allreduce,alone,bucket,calls,clip,comms,direct,encode,gather*,gradient*,history,home*,node*,post,ps,scheme_registry,serve,steps,sync,sync_internal,wire_side}.*
+sufficient factors|H|750|src/comm/sync/{factors,sfb}.*
+low rank|H|593|src/comm/sync/{basis,lowrank}.*
+Project Adam, one bit, LARS|H|384|src/comm/sync/{adam,onebit,lars}.*
+exchange: ranks to a running sync|H|1527|src/comm/exchange/*
+forecast, plan|H|2196|src/app/forecast/* src/app/commands/{command_plan,plan_json,plan_print}.*
+libposeidon|H|1298|src/comm/library/{library,option_string,poseidon,start,state}.*
+libposeidon: tensors on GPUs|H|297|src/comm/library/place.* src/base/device/module.*
+snapshots in Caffe'"'"'s two forms|H|2930|src/nn/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
+kept snapshots, the run and its lock|N|2430|src/app/keep/{snapshot_writer,kept_list,prefix_lock}.* src/app/keep/run*.*
+weights in Caffe'"'"'s other form|N|276|src/nn/snapshot/weights.* src/app/commands/command_convert_weights.c
+report|N|2054|src/app/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/app/say/result.c
+CSV, TensorBoard|c|470|src/app/report/curves.* src/app/say/metrics.c
+trace, timeline|c|1047|src/base/trace/* src/comm/timeline/*
+trainer|H|4311|src/app/job/{course,job,nets,policy,rates,trainer_options}.* src/app/compute/{compute,net_exchange,place_updates}.* src/app/keep/scores.* src/app/say/{display,output,start_log,timing}.* src/app/loop/*
+moving average of the weights|N|204|src/app/compute/average.*
+dry run, made-up data|c|501|src/app/say/dry_run.* src/app/compute/fake_data.*
+agreement of ranks|N|1232|src/app/job/agree_job.* src/app/watch/agree_signals.c src/app/commands/handshake.* src/base/util/{agree,agreement,launcher,ranks}.*
+signals, deadlines|N|306|src/app/watch/{signals,deadline}.* src/app/job/ends.h
+late and lost ranks, NaN, damaged records|N|1138|src/app/watch/{data_notices,monitor,numeric_checks,stragglers}.* src/base/util/watchdog.*
+shares of the batch by speed|N|460|src/app/compute/balance.*
+cores|N|385|src/app/job/cores.*
+doctor, device_query|c|1269|src/app/commands/{command_doctor,command_device_query,doctor*}.*
+options, help, suggestions|N|1679|src/app/commands/{foreign_options,options*,output_guard}.* src/base/util/{choice,option,suggest,units}.*
+train, main|H|1064|src/app/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
+test, time, classify, extract, summary|N|2378|src/app/commands/{command_classify,command_extract,command_summary,command_test,command_time,data_pace,model}.*
+util, the rest|H|3825|src/app/report/build_info.* src/nn/spec/h5.* src/base/util/{alloc,clock,error,file,file_kind,finite,json,log,machine,median,owner,path,progress,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
 '
 
 # Writes NAME|KIND|BUDGET|FILE|LINES of all files to $work/rows; fails where a file has no row, or two.

@@ -8,7 +8,7 @@ cd "${abs_top_srcdir:?}" || exit 99
 timeout 1800 cppcheck --quiet --std=c11 --language=c --enable=warning,performance,portability \
     --inline-suppr --suppress=missingInclude --suppress=missingIncludeSystem \
     --suppress=unknownMacro --suppress=normalCheckLevelMaxBranches \
-    --error-exitcode=1 --template='{file}:{line}: {severity}: {message} [{id}]' -Isrc src
+    --error-exitcode=1 --template='{file}:{line}: {severity}: {message} [{id}]' -Isrc/base -Isrc/comm -Isrc/nn -Isrc/app src
 status=$?
 [ "$status" -ne 124 ] || echo 'cppcheck did not finish within 30 minutes'
 exit "$status"

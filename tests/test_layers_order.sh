@@ -37,8 +37,8 @@ sed "/^exceptions='/,/^'/{/^exceptions='/!{/^'/!d;};}" "$check" >"$work/check.sh
 # finds EXPECTED FILE LINE: one include in a tree of its own, and what is said of it; "" for nothing
 finds() {
     rm -rf "$work/tree"
-    mkdir -p "$work/tree/cuda" "$work/tree/src/util" "$work/tree/$(dirname "$2")"
-    echo '#include <mpi.h>' >"$work/tree/src/util/agree.h"
+    mkdir -p "$work/tree/cuda" "$work/tree/src/base/util" "$work/tree/$(dirname "$2")"
+    echo '#include <mpi.h>' >"$work/tree/src/base/util/agree.h"
     printf '/* A file. */\n%s\n' "$3" >"$work/tree/$2"
     said=$(sh "${checker:-$work/check.sh}" "$work/tree" 2>&1)
     status=$?
@@ -51,40 +51,54 @@ finds() {
     failures=$((failures + 1))
 }
 
-finds '' src/engine/cpu/lrn.c '#include "engine/ops.h"'
-finds '' src/sync/ps.c '#include "wire/wire.h"'
-finds '' src/plan/probe_serve.c '#include <mpi.h>'
-finds '' src/net/net.c '#include "net/net.h"'
-finds '' src/util/log.c '#include "config.h"'
-finds 'src/util/log.c:2: spec/read.h: util may not include spec' src/util/log.c '#include "spec/read.h"'
-finds 'sync may not include net' src/sync/ps.c '#  include "net/net.h"'
-finds 'engine may not include engine/cpu' src/engine/engine.c '#include "engine/cpu/cpu_internal.h"'
-finds 'plan may not include engine/replay' src/plan/cost.c '#include "engine/replay/profile.h"'
-finds 'net may not include input' src/net/passes.c '#include "input/feeder.h"'
+finds '' src/nn/engine/cpu/lrn.c '#include "engine/ops.h"'
+finds '' src/comm/sync/ps.c '#include "wire/wire.h"'
+finds '' src/comm/plan/probe_serve.c '#include <mpi.h>'
+finds '' src/nn/net/net.c '#include "net/net.h"'
+finds '' src/base/util/log.c '#include "config.h"'
+finds '' src/app/loop/loop.c '#include "watch/monitor.h"'
+finds '' src/comm/plan/probe_serve.c '#include <mpi.h>'
+finds 'watch may not include loop' src/app/watch/monitor.c '#include "loop/trainer.h"'
+finds 'net may not include input' src/nn/net/passes.c '#include "input/feeder.h"'
+finds 'src/base/util/log.c:2: spec/read.h: util may not include spec' src/base/util/log.c '#include "spec/read.h"'
+finds 'sync may not include net' src/comm/sync/ps.c '#  include "net/net.h"'
+finds 'engine may not include engine/cpu' src/nn/engine/engine.c '#include "engine/cpu/cpu_internal.h"'
+finds 'plan may not include engine/replay' src/comm/plan/cost.c '#include "engine/replay/profile.h"'
+finds 'net may not include input' src/nn/net/passes.c '#include "input/feeder.h"'
 finds 'cuda may not include sync' cuda/codec.cu '#include "sync/codec.h"'
-finds 'mpi.h: MPI is not to be seen here' src/plan/cost.c '#include <mpi.h>'
-finds 'util/agree.h: MPI is not to be seen here' src/net/passes.c '#include "util/agree.h"'
-finds '../net/net.h: name it from src' src/sync/ps.c '#include "../net/net.h"'
+finds 'mpi.h: MPI is not to be seen here' src/comm/plan/cost.c '#include <mpi.h>'
+finds 'util/agree.h: MPI is not to be seen here' src/nn/net/passes.c '#include "util/agree.h"'
+finds '../net/net.h: name it from src' src/comm/sync/ps.c '#include "../net/net.h"'
+finds 'net belongs into src/nn' src/comm/net/net.c '#include "util/log.h"'
+finds 'net belongs into src/nn' src/net/net.c '#include "util/log.h"'
 finds 'the folder attic has no rule' src/attic/old.c '#include "util/log.h"'
 
-sed "s|^exceptions='|&\\nsrc/net/passes.c input/feeder.h|" "$work/check.sh" >"$work/excepted.sh"
+sed "s|^exceptions='|&\\nsrc/nn/net/passes.c input/feeder.h|" "$work/check.sh" >"$work/excepted.sh"
 checker=$work/excepted.sh
-finds '' src/net/passes.c '#include "input/feeder.h"'
-finds 'net may not include input' src/net/net_graphs.c '#include "input/feeder.h"'
-finds 'the exception "src/net/passes.c input/feeder.h" is not needed any more' src/net/passes.c '#include "util/log.h"'
+finds '' src/nn/net/passes.c '#include "input/feeder.h"'
+finds 'net may not include input' src/nn/net/net_graphs.c '#include "input/feeder.h"'
+finds 'the exception "src/nn/net/passes.c input/feeder.h" is not needed any more' src/nn/net/passes.c '#include "util/log.h"'
 
 sed 's/^util  *-/util net/' "$work/check.sh" >"$work/circle.sh"
 checker=$work/circle.sh
-finds 'the rules go in a circle' src/net/passes.c '#include "util/log.h"'
+finds 'the rules go in a circle' src/nn/net/passes.c '#include "util/log.h"'
+
+for pair in 'sync net comm nn' 'engine plan nn comm' 'wire report comm app' 'device spec base nn'; do
+    # shellcheck disable=SC2086 # words
+    set -- $pair
+    sed "/^rules='/,/^'/s/^$1  *[^ ]*/& $2/" "$work/check.sh" >"$work/wings.sh"
+    checker=$work/wings.sh
+    finds "the rules let $1 of $3 include $2 of $4" src/base/util/log.c '#include "util/log.h"'
+done
 
 # Names are seen at the link whatever the includes say.
-mkdir -p "$work/link/src/plan" "$work/link/src/sync" "$work/link/cuda"
+mkdir -p "$work/link/src/comm/plan" "$work/link/src/comm/sync" "$work/link/cuda"
 echo 'extern int sync_secret; int *plan_secret(void); int *plan_secret(void) { return &sync_secret; }' |
-    ${CC:-cc} -x c -c -o "$work/link/src/plan/plan.o" - || failures=1
-echo 'int sync_secret;' | ${CC:-cc} -x c -c -o "$work/link/src/sync/sync.o" - || failures=1
+    ${CC:-cc} -x c -c -o "$work/link/src/comm/plan/plan.o" - || failures=1
+echo 'int sync_secret;' | ${CC:-cc} -x c -c -o "$work/link/src/comm/sync/sync.o" - || failures=1
 said=$(sh "$abs_top_srcdir/scripts/check_links.sh" "$work/link" "$abs_top_srcdir")
 case $said in
-*'src/plan/plan.o takes sync_secret of src/sync/sync.o: plan may not use sync'*'src/plan/plan.o: no other object takes plan_secret'*) ;;
+*'src/comm/plan/plan.o takes sync_secret of src/comm/sync/sync.o: plan may not use sync'*'src/comm/plan/plan.o: no other object takes plan_secret'*) ;;
 *)
     echo "FAILED: a name of sync in plan, found '$said'"
     failures=$((failures + 1))

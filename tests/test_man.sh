@@ -10,7 +10,7 @@ diff -u "$page" "$new" || {
     echo "FAIL: the page is behind --help; run: scripts/make_man.sh build/poseidon man/poseidon.1.in >man/poseidon.1"
     exit 1
 }
-refused=$(sed -n '/refused\[\] = {/,/^};/s/^ *{"\([A-Za-z0-9 ]*\)",.*/\1/p' "$abs_top_srcdir/src/layers/layer_registry.c" | tr ' ' '\n')
+refused=$(sed -n '/refused\[\] = {/,/^};/s/^ *{"\([A-Za-z0-9 ]*\)",.*/\1/p' "$abs_top_srcdir/src/nn/layers/layer_registry.c" | tr ' ' '\n')
 [ -n "$refused" ] || { echo "FAIL: no table of refused types in layer_registry.c"; exit 1; }
 listed=$(sed -n 's/^Not supported: //p' "$page" | tr -d ',')
 for type in $refused; do

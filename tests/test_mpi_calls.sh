@@ -79,7 +79,7 @@ find src cuda -name '*.[ch]' -o -name '*.cu' | sort >"$sample"
 # shellcheck disable=SC2046
 found=$(unchecked $(cat "$sample"))
 [ -z "$found" ] || {
-    echo 'FAILED: the status of these calls is dropped; use MPI_CHECK or MPI_TRY (src/util/agree.h):'
+    echo 'FAILED: the status of these calls is dropped; use MPI_CHECK or MPI_TRY (src/base/util/agree.h):'
     echo "$found"
     exit 1
 }
@@ -87,7 +87,7 @@ found=$(unchecked $(cat "$sample"))
 # who shares a machine is asked in one place
 # shellcheck disable=SC2046
 found=$(grep -l MPI_Comm_split_type $(cat "$sample") | tr '\n' ' ')
-[ "$found" = 'src/util/topology.c ' ] || {
-    echo "FAILED: MPI_Comm_split_type stands in $found; take the topology (src/util/topology.h) instead"
+[ "$found" = 'src/base/util/topology.c ' ] || {
+    echo "FAILED: MPI_Comm_split_type stands in $found; take the topology (src/base/util/topology.h) instead"
     exit 1
 }

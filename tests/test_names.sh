@@ -1,7 +1,8 @@
 #!/bin/sh
 # Every test script is in make's lists; and no two tests differ in nothing but their extension: they would share a log,
-# and one of them would never run. A basename is the name of one file. The guard of a header is its path; a function that
-# nobody calls is in tests/unused.txt. The walks of HACKING.md go through functions that are there. There is one version.
+# and one of them would never run. A basename is the name of one file. The guard of a header is its path below its wing;
+# a function that nobody calls is in tests/unused.txt. The walks of HACKING.md go through functions that are there. There
+# is one version.
 set -u
 unset MAKEFLAGS MFLAGS MAKELEVEL # make check TESTS=... would be what is listed
 cd "${abs_top_builddir:?}" || exit 99
@@ -44,14 +45,14 @@ fi
 cd "$abs_top_srcdir" || exit 99
 for header in $(find src cuda tests -name '*.h' | LC_ALL=C sort); do
     guard=$(sed -n 's/^#ifndef \([A-Z0-9_]*_H\)$/\1/p' "$header" | head -n 1)
-    expected=POSEIDON_$(printf '%s' "${header#src/}" | tr 'a-z' 'A-Z' | tr -c 'A-Z0-9' _)
+    expected=POSEIDON_$(printf '%s' "$header" | sed -E 's#^src/(base|comm|nn|app)/##' | tr 'a-z' 'A-Z' | tr -c 'A-Z0-9' _)
     [ "${guard:-$expected}" = "$expected" ] || { echo "FAILED: $header: $expected expected, found $guard"; failures=1; }
 done
 
 # A basename means one file: a debugger's "plan.c:120" has no folder. An operator's file has its name in both engines and in
-# src/layers.
-twins=$(find src cuda -name '*.[ch]' | grep -Ev '^(src/engine/cpu|cuda)/' | sed 's|.*/||' | sort | uniq -d)$(
-    find src cuda -name '*.[ch]' | grep -Ev '^src/(engine/cpu|layers)/' | sed 's|.*/||' | sort | uniq -d)
+# src/nn/layers.
+twins=$(find src cuda -name '*.[ch]' | grep -Ev '^(src/nn/engine/cpu|cuda)/' | sed 's|.*/||' | sort | uniq -d)$(
+    find src cuda -name '*.[ch]' | grep -Ev '^src/nn/(engine/cpu|layers)/' | sed 's|.*/||' | sort | uniq -d)
 [ -z "$twins" ] || { echo "FAILED: several files are called" $twins; failures=1; }
 
 # A function of a header is called somewhere; the linker sees the others (scripts/check_links.sh).
@@ -71,12 +72,12 @@ said packaging/spack/package.py "$version $version" \
     "$(sed -n 's/.*poseidon@//p' packaging/spack/package.py) $(sed -n 's/^    version("\([^"]*\)".*/\1/p' packaging/spack/package.py | head -n 1)"
 said packaging/apptainer.def "poseidon-$version" "$(grep -o 'poseidon-[0-9.]*[0-9]' packaging/apptainer.def | sort -u)"
 said CHANGELOG.md "$version" "$(sed -n 's/^## \([0-9.]*\)$/\1/p' CHANGELOG.md | head -n 1)"
-for file in Makefile.am src/library/Makemodule.am examples/jax/poseidon_jax.py examples/pytorch/poseidon_torch.py; do
+for file in Makefile.am src/comm/library/Makemodule.am examples/jax/poseidon_jax.py examples/pytorch/poseidon_torch.py; do
     said "$file" "libposeidon.so.${version%%.*}" "$(grep -o 'libposeidon\.so\.[0-9]*' "$file" | sort -u)"
 done
 
 # Who may end a process is listed in HACKING.md, "Errors".
-enders=$(grep -rlE --include='*.c' '(^|[^.>_a-zA-Z])(_?exit|abort|MPI_Abort)\(' src cuda | grep -vE '^src/(commands/|exchange/lost|util/watchdog)')
+enders=$(grep -rlE --include='*.c' '(^|[^.>_a-zA-Z])(_?exit|abort|MPI_Abort)\(' src cuda | grep -vE '^src/(app/commands/|comm/exchange/lost|base/util/watchdog)')
 [ -z "$enders" ] || { echo "FAILED: $enders may not end the process"; failures=1; }
 
 # Each capability keeps to its budget of lines.

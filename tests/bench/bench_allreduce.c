@@ -1,7 +1,7 @@
-/* Which allreduce is faster for which size: ours (src/sync/allreduce.c, two trips of point-to-point
- * messages, every rank the home of a part) or MPI_Iallreduce. In turns, the same buffers, medians
- * over the repetitions of the slowest rank. Both leave the sum on every rank; ours is made by
- * the wire's thread, as in training, and applies no rule.
+/* Which allreduce is faster for which size: ours (src/comm/sync/allreduce.c, two trips of
+ * point-to-point messages, every rank the home of a part) or MPI_Iallreduce. In turns, the same
+ * buffers, medians over the repetitions of the slowest rank. Both leave the sum on every rank; ours
+ * is made by the wire's thread, as in training, and applies no rule.
  *
  *     mpirun -np N bench_allreduce [REPETITIONS] */
 #include <mpi.h>
@@ -54,7 +54,7 @@ static double run_theirs(float *from, float *to, size_t elems)
 static void compare(size_t elems, int repetitions, int rank, int nranks)
 {
     static const struct engine_i table = {
-        .name = "host", .copies = &engine_host_copies, .services = &engine_host_services};
+        .name = "host", .copies = &device_host_copies, .services = &device_host_services};
     struct engine engine = {.i = &table};
     struct group_param param = {.elems = elems, .lr_mult = 1};
     struct group group = {

@@ -26,7 +26,7 @@ static double processor_seconds(void)
 
 static int measure(struct net *net, int passes)
 {
-    const struct run run = {.seed = 1};
+    const struct pass pass = {.seed = 1};
     double wall = 0, processor = 0;
 
     for (int pass = -AHEAD; pass < passes; pass++) {
@@ -34,7 +34,7 @@ static int measure(struct net *net, int passes)
             wall = clock_seconds();
             processor = processor_seconds();
         }
-        if (net_forward(net, &run, NULL, NULL))
+        if (net_forward(net, &pass, NULL, NULL))
             return -1;
     }
     double images = (double)passes * net_batch(net);

@@ -157,27 +157,27 @@ static int update(struct bench *b)
         .kind = RULE_SGD, .momentum = 0.9f, .weight_decay = 5e-4f, .nhistory = 1};
     const struct engine *engine = &b->engine;
     const struct net *net = b->net;
-    struct engine_update u;
+    struct device_update u;
 
     rule_describe(&rule, 0, 1e-6f, 1, 1, 1, &u);
     for (int g = 0; g < net->ngroups; g++) {
         size_t begin = net->groups[g].begin, n = net->groups[g].elems;
         if (net->groups[g].trains &&
-            engine->i->services->update(engine->context, &u, net->engine_values + begin,
-                                        net->engine_grads + begin, b->history + begin, n, n,
-                                        ENGINE_IN_TURN))
+            engine->device.i->services->update(engine->context, &u, net->engine_values + begin,
+                                               net->engine_grads + begin, b->history + begin, n, n,
+                                               DEVICE_IN_TURN))
             return -1;
     }
     return 0;
 }
 
-static int one_layer(struct bench *b, int l, bool back, const struct run *run)
+static int one_layer(struct bench *b, int l, bool back, const struct pass *pass)
 {
     double start = bench_seconds(b->threads), first = thread_seconds();
     int status;
 
     regions.count = 0, regions.seconds = 0;
-    status = back ? net_layer_backward(b->net, l, run) : net_layer_forward(b->net, l, run);
+    status = back ? net_layer_backward(b->net, l, pass) : net_layer_forward(b->net, l, pass);
     (back ? b->backward : b->forward)[l] += bench_seconds(b->threads) - start;
     b->sharing[l].all += thread_seconds() - first;
     b->sharing[l].serial += thread_seconds() - first - regions.seconds;
@@ -185,27 +185,27 @@ static int one_layer(struct bench *b, int l, bool back, const struct run *run)
     return status;
 }
 
-static int one_pass(struct bench *b, const struct run *run)
+static int one_pass(struct bench *b, const struct pass *pass)
 {
     struct net *net = b->net;
 
     for (int g = 0; g < net->ngroups; g++)
         net_touch(net, g);
     for (int l = 0; l < net->nlayers; l++)
-        if (one_layer(b, l, false, run))
+        if (one_layer(b, l, false, pass))
             return -1;
     for (int l = net->nlayers - 1; l >= 0; l--)
-        if (one_layer(b, l, true, run))
+        if (one_layer(b, l, true, pass))
             return -1;
     return b->update ? update(b) : 0;
 }
 
 static int measure(struct bench *b, int *passes)
 {
-    const struct run run = {.seed = 1};
+    const struct pass pass = {.seed = 1};
     char line[64];
 
-    if (one_pass(b, &run))
+    if (one_pass(b, &pass))
         return -1;
     memset(b->forward, 0, (size_t)b->net->nlayers * sizeof *b->forward);
     memset(b->backward, 0, (size_t)b->net->nlayers * sizeof *b->backward);
@@ -216,7 +216,7 @@ static int measure(struct bench *b, int *passes)
         if (b->passes == 0 && !fgets(line, sizeof line, stdin))
             return 0;
         double start = bench_seconds(b->threads);
-        if (one_pass(b, &run))
+        if (one_pass(b, &pass))
             return -1;
         printf("%.4f\n", (bench_seconds(b->threads) - start) * 1e3);
         fflush(stdout);

@@ -1,12 +1,12 @@
 /* bench_vector [--seconds=S] [NAME...]
  *
- * Nanoseconds that each kernel of src/engine takes for an element, in arrays of 16 kB, which stay
- * in the cache, and of 64 MB, which come from memory. A column is an instruction set that the
+ * Nanoseconds that each kernel of src/nn/engine takes for an element, in arrays of 16 kB, which
+ * stay in the cache, and of 64 MB, which come from memory. A column is an instruction set that the
  * kernels are compiled for, of those that this processor has; `scalar` takes one element at a time.
  * The program itself uses the last one. The sets take turns, and the fastest of their turns counts,
  * in this thread's processor time: others may be at work on this machine. NAME: only kernels whose
  * name contains it. */
-#include "tests/engine/kernel_set.h"
+#include "tests/device/kernel_set.h"
 #include "tests/bench/bench_clock.h"
 
 #include <stdio.h>
@@ -76,7 +76,7 @@ static void run_onebit_add(const struct kernel_set *set, const struct arrays *x,
 static void run_rule(const struct kernel_set *set, const struct arrays *x, size_t n,
                      enum rule_kind rule)
 {
-    const struct engine_update update = {.rule = rule,
+    const struct device_update update = {.rule = rule,
                                          .scale = 1,
                                          .rate = 0.001f,
                                          .decay = 0.0005f,

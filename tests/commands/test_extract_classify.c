@@ -347,7 +347,7 @@ START_TEST(channels_means_come_from_a_mean_image)
         char command[1024];
 
         snprintf(command, sizeof command,
-                 "protoc -I'%s/src/spec' --encode=caffe.BlobProto caffe.proto <mean.txt "
+                 "protoc -I'%s/src/nn/spec' --encode=caffe.BlobProto caffe.proto <mean.txt "
                  ">mean.binaryproto",
                  getenv("abs_top_srcdir"));
         ck_assert_int_eq(system(command), 0);

@@ -99,6 +99,16 @@ refuses_special test --model=net.prototxt --weights=special
 refuses_special convert images special o.h5
 refuses_special mean special
 refuses '*db/data.mdb: not a regular file (a FIFO)*' mean db
+if "$POSEIDON" --version | grep -q LevelDB; then # a table of its folder, and a file that is copied
+    for name in 000005.ldb 000005.sst MANIFEST-000002 000003.log CURRENT; do
+        mkdir level
+        echo MANIFEST-000002 >level/CURRENT
+        rm -f "level/$name"
+        mkfifo "level/$name"
+        refuses "*level/$name: not a regular file (a FIFO)*" mean level
+        rm -r level
+    done
+fi
 refuses '*/dev/zero: not a regular file (a device)*' convert images /dev/zero o.h5
 echo special >h5.txt
 echo 'special 0' >list.txt

@@ -90,6 +90,19 @@ works "*Preprocessing: shorter side 20, crop 14x14, mean 7,7,7, scale 0.01, blue
 refuses '*the image is 3x30x20, but the mean image and the first one are 3x16x18*' \
     classify --model=hdf5.prototxt --weights=weights.caffemodel.h5 --resize=20 photos/ash/0.png
 mv trees.h5 away.h5
+# a net without crop_size has its images' size from the weights
+sed '1s/"Data".*/"Data" top: "data" top: "label" data_param { source: "trees.h5" batch_size: 12 } transform_param { scale: 0.01 } }/' hdf5.prototxt >whole.prototxt
+mv away.h5 trees.h5
+printf 'net: "whole.prototxt"\nbase_lr: 0.0001\nlr_policy: "fixed"\nmax_iter: 1\ndisplay: 0\nsnapshot_prefix: "whole"\n' >solver.prototxt
+works '*Optimization Done*' train --solver=solver.prototxt
+run classify --model=whole.prototxt --weights=whole_iter_1.caffemodel --json --top=3 photos/ash/0.png
+with_data=$out
+mv trees.h5 away.h5
+for net in whole.prototxt whole_iter_1.caffemodel; do
+    run classify --model=$net --weights=whole_iter_1.caffemodel --json --top=3 photos/ash/0.png
+    [ "$status" -eq 0 ] && [ "$out" = "$with_data" ] || fail "$net: not as with the data: $err"
+    has "$err" "*layer 'trees': taking images of 3 channels, 16 x 18 pixels, which the weights tell; --input-shape=C,H,W says otherwise*" "$net"
+done
 # where the data is not, the weights say what it was, in every form; the scores are those with the data
 model=weights.caffemodel.h5
 for to in w.caffemodel back.caffemodel.h5; do

@@ -52,7 +52,7 @@ static bool all_at(const struct ncclComm *comm, uint64_t team_rank::*counter, ui
     return true;
 }
 
-/* Number i of all ranks, along the fixed tree over them (engine/tree_sum.h): NCCL promises no
+/* Number i of all ranks, along the fixed tree over them (device/tree_sum.h): NCCL promises no
  * order, and so one node gives the bits of ranks that exchange messages. */
 static float sum_at(const struct team_rank *rank, int nranks, uint64_t i)
 {

@@ -1,10 +1,10 @@
 /* Gradients that the engine encodes in its own memory against the host's codecs: the same bits, and
  * the same residuals for the next ones. Emulated here; on a GPU by tests/gpu/run.sh. */
-#include "tests/engine/codec_rows.h"
+#include "tests/device/codec_rows.h"
 #include "tests/suite.h"
 #include "cuda/cuda_internal.h"
 #include "cuda/kernels.h"
-#include "engine/codec.h"
+#include "device/codec.h"
 #include "util/error.h"
 
 #include <check.h>
@@ -17,7 +17,7 @@ enum { MOST = MOST_ROWS * MOST_WIDTH };
 /* What both sides have of one gradient. */
 struct bench {
     struct engine engine;
-    struct engine_ticket *ticket;
+    struct device_ticket *ticket;
     float *x, *residual, *out; /* in the engine's memory; out: MOST floats are enough */
     float *fetched;            /* page-locked */
     float host_x[MOST], host_residual[MOST], host_out[MOST], found[MOST];
@@ -27,8 +27,8 @@ static float *take_memory(struct bench *b)
 {
     void *memory = NULL;
 
-    ck_assert_int_eq(b->engine.i->alloc(b->engine.context, MOST * sizeof(float), "a test", &memory),
-                     0);
+    ck_assert_int_eq(
+        b->engine.device.i->alloc(b->engine.context, MOST * sizeof(float), "a test", &memory), 0);
     return memory;
 }
 
@@ -41,20 +41,20 @@ static void open_bench(struct bench *b)
     b->x = take_memory(b);
     b->residual = take_memory(b);
     b->out = take_memory(b);
-    ck_assert_int_eq(
-        b->engine.i->copies->host_alloc(b->engine.context, MOST * sizeof(float), "a test", &memory),
-        0);
+    ck_assert_int_eq(b->engine.device.i->copies->host_alloc(b->engine.context, MOST * sizeof(float),
+                                                            "a test", &memory),
+                     0);
     b->fetched = memory;
-    ck_assert_int_eq(b->engine.i->copies->ticket_create(b->engine.context, &b->ticket), 0);
+    ck_assert_int_eq(b->engine.device.i->copies->ticket_create(b->engine.context, &b->ticket), 0);
 }
 
 static void close_bench(struct bench *b)
 {
-    b->engine.i->copies->ticket_destroy(b->engine.context, b->ticket);
-    b->engine.i->copies->host_free(b->engine.context, b->fetched);
-    b->engine.i->free(b->engine.context, b->x);
-    b->engine.i->free(b->engine.context, b->residual);
-    b->engine.i->free(b->engine.context, b->out);
+    b->engine.device.i->copies->ticket_destroy(b->engine.context, b->ticket);
+    b->engine.device.i->copies->host_free(b->engine.context, b->fetched);
+    b->engine.device.i->free(b->engine.context, b->x);
+    b->engine.device.i->free(b->engine.context, b->residual);
+    b->engine.device.i->free(b->engine.context, b->out);
     engine_close(&b->engine);
     free(b);
 }
@@ -69,9 +69,9 @@ static struct tensor tensor_at(float *memory, size_t elems)
 /* Another gradient on top of what the last ones lost. */
 static void check_round(struct bench *b, const struct codec *codec, size_t rows, size_t n)
 {
-    const struct engine_copies_i *copies = b->engine.i->copies;
+    const struct device_copies_i *copies = b->engine.device.i->copies;
     size_t bytes = codec->bytes(rows, n);
-    struct engine_rows all = {
+    struct device_rows all = {
         .host = b->fetched, .memory = b->out, .width = bytes / sizeof(float), .rows = 1};
     struct tensor x = tensor_at(b->x, rows * n), residual = tensor_at(b->residual, rows * n);
     int ready;
@@ -79,10 +79,11 @@ static void check_round(struct bench *b, const struct codec *codec, size_t rows,
     memset(b->host_out, 0, bytes);
     codec->encode(b->host_x, b->host_residual, rows, n, b->host_out);
     ck_assert_int_eq(b->engine.i->write(b->engine.context, &x, b->host_x), 0);
-    ck_assert_msg(b->engine.i->services->encode(b->engine.context, codec->code, b->x, b->residual,
-                                                rows, n, b->out, ENGINE_IN_TURN, b->ticket) == 0,
+    ck_assert_msg(b->engine.device.i->services->encode(b->engine.context, codec->code, b->x,
+                                                       b->residual, rows, n, b->out, DEVICE_IN_TURN,
+                                                       b->ticket) == 0,
                   "%s", error_text());
-    ck_assert_int_eq(copies->copy(b->engine.context, ENGINE_FETCH, &all, ENGINE_IN_TURN, b->ticket),
+    ck_assert_int_eq(copies->copy(b->engine.context, DEVICE_FETCH, &all, DEVICE_IN_TURN, b->ticket),
                      0);
     do
         ready = copies->ready(b->engine.context, b->ticket);

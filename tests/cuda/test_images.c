@@ -103,16 +103,14 @@ static void check_case(struct engine *engine, int number)
     size_t n = shape_elems(&top.value.shape);
     uint8_t *pixels = malloc(n);
     float *expected = malloc(n * sizeof *expected), *found = malloc(n * sizeof *found);
-    const struct engine_services_i *services = engine->i->services;
-    ck_assert_msg(services->images_create(engine->context, &args, &top, &images) == 0, "%s",
-                  error_text());
-    ck_assert_int_eq(engine->i->alloc(engine->context, top.value.bytes, "data", &memory), 0);
+    const struct engine_images_i *table = engine->i->images;
+    ck_assert_msg(table->create(engine->context, &args, &top, &images) == 0, "%s", error_text());
+    ck_assert_int_eq(engine->device.i->alloc(engine->context, top.value.bytes, "data", &memory), 0);
     top.value.data = memory;
     for (uint64_t batch = 0; batch < 5; batch++) {
         make_batch(&t, record, 100 + batch * SAMPLES, expected, pixels, windows);
-        ck_assert_msg(
-            services->images_write(engine->context, images, &top.value, pixels, windows) == 0, "%s",
-            error_text());
+        ck_assert_msg(table->write(engine->context, images, &top.value, pixels, windows) == 0, "%s",
+                      error_text());
         memset(pixels, 0xAA, n); /* it may be */
         memset(windows, 0, sizeof windows);
         if (batch % 2 == 1)
@@ -123,8 +121,8 @@ static void check_case(struct engine *engine, int number)
                           "case %d, batch %d: value %zu is %.9g, not %.9g", number, (int)batch, e,
                           (double)found[e], (double)expected[e]);
     }
-    services->images_destroy(engine->context, images);
-    engine->i->free(engine->context, memory);
+    table->destroy(engine->context, images);
+    engine->device.i->free(engine->context, memory);
     engine->i->release(engine->context, &top.value);
     transform_free(&t);
     free(pixels);

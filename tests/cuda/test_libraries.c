@@ -187,7 +187,7 @@ START_TEST(products_take_operands_at_any_place)
     struct cuda_engine *cuda = engine_start(&engine, MATH_FP32, true);
     void *memory;
 
-    ck_assert_int_eq(engine.i->alloc(cuda, ROOM * sizeof(float), "operands", &memory), 0);
+    ck_assert_int_eq(engine.device.i->alloc(cuda, ROOM * sizeof(float), "operands", &memory), 0);
     for (int skip = 0; skip < 5; skip++) {
         float *a = (float *)memory + skip, *b = a + M * K + skip, *c = b + K * N + skip;
         for (int i = 0; i < M * K; i++)
@@ -197,7 +197,7 @@ START_TEST(products_take_operands_at_any_place)
         for (int run = 0; run < 2; run++)
             ck_assert_msg(cuda_gemm(cuda, false, false, M, N, K, 1, a, K, b, N, 0, c, N) == 0, "%s",
                           error_text());
-        ck_assert_int_eq(engine.i->finish(cuda), 0);
+        ck_assert_int_eq(engine.device.i->finish(cuda), 0);
         for (int i = 0; i < M; i++)
             for (int j = 0; j < N; j++) {
                 float expected = 0;
@@ -206,7 +206,7 @@ START_TEST(products_take_operands_at_any_place)
                 ck_assert_float_eq(c[i * N + j], expected);
             }
     }
-    engine.i->free(cuda, memory);
+    engine.device.i->free(cuda, memory);
     engine_close(&engine);
 }
 END_TEST

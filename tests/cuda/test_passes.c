@@ -59,11 +59,11 @@ static double moved_bytes(void)
 
 static void pass(struct net *net)
 {
-    const struct run run = {.seed = 3};
+    const struct pass pass = {.seed = 3};
 
-    ck_assert_msg(net_forward(net, &run, NULL, NULL) == 0, "%s", error_text());
-    ck_assert_msg(net_backward(net, &run, true, NULL) == 0, "%s", error_text());
-    ck_assert_int_eq(net->engine->i->finish(net->engine->context), 0);
+    ck_assert_msg(net_forward(net, &pass, NULL, NULL) == 0, "%s", error_text());
+    ck_assert_msg(net_backward(net, &pass, true, NULL) == 0, "%s", error_text());
+    ck_assert_int_eq(net->engine->device.i->finish(net->engine->context), 0);
 }
 
 static void check_passes(bool fusion)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct device {
+struct gpu {
     const char *name, *json;
 };
 
@@ -26,7 +26,7 @@ struct device {
     "\"supportCoopLaunch\":1,\"smClockRateKHz\":1980000,\"memClockRateKHz\":3201000,"              \
     "\"l2CacheSize\":62914560,\"deviceName\":\"" name "\"}"
 
-static const struct device devices[] = {
+static const struct gpu devices[] = {
     {"A100", DESCRIBE("NVIDIA A100-SXM4-80GB", 800, 108, 166912)},
     {"H200", DESCRIBE("NVIDIA H200", 900, 132, 232448)},
 };
@@ -77,7 +77,7 @@ static const struct {
     {"bf16", MATH_BF16, CUDA_BF16, false},
 };
 
-static int describe(struct cuda_engine *engine, const struct device *device)
+static int describe(struct cuda_engine *engine, const struct gpu *device)
 {
     const struct cuda_libs *lib = &engine->libs;
 
@@ -120,7 +120,7 @@ static int try_layer(struct cuda_engine *engine, const struct conv_layer *layer,
 }
 
 /* Only in fp32 may cuDNN have nothing: conv.cu does it then. */
-static int try_device(struct cuda_engine *engine, const struct device *device)
+static int try_device(struct cuda_engine *engine, const struct gpu *device)
 {
     int failed = 0;
 
@@ -238,16 +238,16 @@ static void release_nothing(void *context, struct tensor *tensor)
 /* Builds the net on an engine that only writes down what it is asked for. */
 static int ask_model(const struct model *model)
 {
-    static const struct engine_i table = {.name = "asked",
-                                          .blank = true,
-                                          .alloc = give_nothing,
-                                          .free = take_nothing,
-                                          .release = release_nothing,
-                                          .op_create = note_op,
-                                          .copies = &engine_host_copies,
-                                          .services = &engine_host_services};
+    static const struct device_i memory = {.name = "asked",
+                                           .blank = true,
+                                           .alloc = give_nothing,
+                                           .free = take_nothing,
+                                           .copies = &device_host_copies,
+                                           .services = &device_host_services};
+    static const struct engine_i table = {
+        .name = "asked", .device = &memory, .release = release_nothing, .op_create = note_op};
     const char *folder = getenv("abs_top_srcdir");
-    struct engine engine = {.i = &table};
+    struct engine engine = {.i = &table, .device = {.i = &memory}};
     struct layer_env env = {.look_only = true,
                             .nranks = 1,
                             .seed = 1,
@@ -271,7 +271,7 @@ static int ask_model(const struct model *model)
 /* All of their convolutions, on one device: there are many. */
 static int try_models(struct cuda_engine *engine)
 {
-    const struct device *device = &devices[sizeof devices / sizeof *devices - 1];
+    const struct gpu *device = &devices[sizeof devices / sizeof *devices - 1];
     int failed = 0;
 
     if (describe(engine, device))

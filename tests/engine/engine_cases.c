@@ -326,7 +326,7 @@ static void fill(struct engine_case *c)
     const struct op_args *args = &c->rig.args;
 
     r->args = args;
-    r->run = c->rig.run;
+    r->pass = c->rig.pass;
     for (int i = 0; i < args->nbottoms; i++) {
         r->bottom[i] = values(c, &c->rig.bottom[i].value.shape);
         r->bottom_grad[i] = values(c, &c->rig.bottom[i].value.shape);

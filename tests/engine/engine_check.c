@@ -259,7 +259,7 @@ static int matrix_make(struct engine *engine, struct matrix *m, bool coarse, str
     for (size_t i = 0; i < shape_elems(&m->tensor.shape); i++)
         m->values[i] =
             coarse ? (float)((int)rng_below(&rng, i, 129) - 64) / 64 : 2 * rng_uniform(&rng, i) - 1;
-    if (engine->i->alloc(engine->context, m->tensor.bytes, "a matrix", &memory))
+    if (engine->device.i->alloc(engine->context, m->tensor.bytes, "a matrix", &memory))
         return -1;
     m->tensor.data = memory;
     return engine->i->write(engine->context, &m->tensor, m->values);
@@ -267,7 +267,7 @@ static int matrix_make(struct engine *engine, struct matrix *m, bool coarse, str
 
 static void matrix_free(struct engine *engine, struct matrix *m)
 {
-    engine->i->free(engine->context, m->tensor.data);
+    engine->device.i->free(engine->context, m->tensor.data);
     free(m->values);
 }
 
@@ -327,8 +327,9 @@ static int gemm_check(struct check_tally *tally, struct engine *engine, uint64_t
                     g.ldb) ||
         matrix_make(engine, &c, coarse, rng_make(seed, RNG_DUMMY, 102, 0), g.m, g.ldc))
         goto done;
-    if (engine->i->gemm(engine->context, g.trans_a, g.trans_b, g.m, g.n, g.k, g.alpha,
-                        a.tensor.data, g.lda, b.tensor.data, g.ldb, g.beta, c.tensor.data, g.ldc) ||
+    if (engine->device.i->gemm(engine->context, g.trans_a, g.trans_b, g.m, g.n, g.k, g.alpha,
+                               a.tensor.data, g.lda, b.tensor.data, g.ldb, g.beta, c.tensor.data,
+                               g.ldc) ||
         engine->i->read(engine->context, &c.tensor, found))
         goto done;
     tally_add(tally, NULL, CHECK_TOP, "C of matrix product", (int)(seed % 1000),

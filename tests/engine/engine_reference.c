@@ -189,8 +189,8 @@ static void pool_stochastic_at(struct reference *r, bool backward, const struct 
 {
     const struct shape *top = top_shape(r, 0);
     int64_t sample_elems = (int64_t)shape_elems(top) / top->dim[0], picked = -1;
-    struct rng rng = rng_make(r->run.seed, RNG_POOL, (uint32_t)r->args->layer_index,
-                              r->run.first_sample + (uint64_t)(y / sample_elems));
+    struct rng rng = rng_make(r->pass.seed, RNG_POOL, (uint32_t)r->args->layer_index,
+                              r->pass.first_sample + (uint64_t)(y / sample_elems));
     float u = rng_uniform(&rng, (uint64_t)(y % sample_elems)), sum = 0, running = 0;
     double squares = 0;
 
@@ -342,8 +342,8 @@ static void dropout(struct reference *r, bool backward)
     float ratio = r->args->u.dropout.ratio;
 
     for (size_t i = 0; i < shape_elems(x); i++) {
-        struct rng rng = rng_make(r->run.seed, RNG_DROPOUT, (uint32_t)r->args->layer_index,
-                                  r->run.first_sample + i / size);
+        struct rng rng = rng_make(r->pass.seed, RNG_DROPOUT, (uint32_t)r->args->layer_index,
+                                  r->pass.first_sample + i / size);
         bool keep = !r->args->train || rng_uniform(&rng, i % size) >= ratio;
         double factor = !r->args->train ? 1 : keep ? 1 / (1 - (double)ratio) : 0;
         if (backward)

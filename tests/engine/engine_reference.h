@@ -7,7 +7,7 @@
 
 struct reference {
     const struct op_args *args;
-    struct run run;
+    struct pass pass;
     double *bottom[8], *top[8], *param[2];
     double *bottom_grad[8], *top_grad[8], *param_grad[2];
 };

@@ -10,7 +10,7 @@ void rig_start(struct rig *rig, struct engine *engine, enum op_kind kind)
 {
     *rig = (struct rig){.engine = engine};
     rig->args = (struct op_args){.kind = kind, .train = true, .layer = "rig"};
-    rig->run = (struct run){.seed = 7, .first_sample = 100};
+    rig->pass = (struct pass){.seed = 7, .first_sample = 100};
 }
 
 static void blob_start(struct blob *blob, const char *name, int naxes, const int64_t *dims)
@@ -81,7 +81,7 @@ static int tensor_place(struct rig *rig, struct tensor *tensor)
 
     if (tensor->data || tensor->base)
         return 0;
-    if (rig->engine->i->alloc(rig->engine->context, tensor->bytes, "a blob", &memory))
+    if (rig->engine->device.i->alloc(rig->engine->context, tensor->bytes, "a blob", &memory))
         return -1;
     tensor->data = memory;
     return 0;
@@ -101,7 +101,7 @@ static int blob_place(struct rig *rig, struct blob *blob)
 /* One behind the other, as a net places a layer's: a bias begins wherever the weight ends. */
 static int params_place(struct rig *rig)
 {
-    const struct engine_i *i = rig->engine->i;
+    const struct device_i *i = rig->engine->device.i;
     size_t elems = 0;
     void *values, *grads;
 
@@ -143,7 +143,7 @@ int rig_create(struct rig *rig)
 static void tensor_finish(struct rig *rig, struct tensor *tensor)
 {
     if (!tensor->base)
-        rig->engine->i->free(rig->engine->context, tensor->data);
+        rig->engine->device.i->free(rig->engine->context, tensor->data);
     rig->engine->i->release(rig->engine->context, tensor);
 }
 
@@ -159,19 +159,19 @@ void rig_finish(struct rig *rig)
         tensor_finish(rig, &rig->bottoms[b]->grad);
     }
     if (rig->args.nparams > 0) {
-        rig->engine->i->free(rig->engine->context, rig->param[0].value);
-        rig->engine->i->free(rig->engine->context, rig->param[0].grad);
+        rig->engine->device.i->free(rig->engine->context, rig->param[0].value);
+        rig->engine->device.i->free(rig->engine->context, rig->param[0].grad);
     }
 }
 
 int rig_forward(struct rig *rig)
 {
-    return op_forward(rig->op, &rig->run);
+    return op_forward(rig->op, &rig->pass);
 }
 
 int rig_backward(struct rig *rig)
 {
-    return op_backward(rig->op, &rig->run);
+    return op_backward(rig->op, &rig->pass);
 }
 
 int rig_write(struct rig *rig, struct tensor *tensor, const float *values)

@@ -18,7 +18,7 @@ struct rig {
     bool propagate[RIG_BLOBS];
     bool in_place; /* tops[0] is bottoms[0] */
     struct op *op;
-    struct run run;
+    struct pass pass;
 };
 
 /* Starts a rig for an op of that kind, TRAIN, everything propagating. */

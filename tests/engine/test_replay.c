@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/codec.h"
+#include "device/codec.h"
 #include "engine/replay/profile.h"
 #include "plan/plan.h"
 #include "sync/sync.h"
@@ -185,7 +185,7 @@ END_TEST
 START_TEST(passes_take_no_less_than_the_profile_says)
 {
     enum { PASSES = 20 };
-    struct run run = {.seed = 1};
+    struct pass pass = {.seed = 1};
     struct engine engine;
     struct made made;
     double loss, start;
@@ -195,9 +195,9 @@ START_TEST(passes_take_no_less_than_the_profile_says)
     ck_assert_msg(net_build(made.net, &engine, 1) == 0, "%s", error_text());
     start = clock_seconds();
     for (int i = 0; i < PASSES; i++) {
-        ck_assert_int_eq(net_forward(made.net, &run, NULL, &loss), 0);
+        ck_assert_int_eq(net_forward(made.net, &pass, NULL, &loss), 0);
         ck_assert_double_eq(loss, 0);
-        ck_assert_int_eq(net_backward(made.net, &run, true, NULL), 0);
+        ck_assert_int_eq(net_backward(made.net, &pass, true, NULL), 0);
     }
     /* a nap that ends late shortens the next one, never by more than it was late */
     ck_assert_double_ge(clock_seconds() - start, PASSES * PASS_SECONDS);
@@ -214,7 +214,7 @@ START_TEST(a_layer_that_another_takes_in_takes_its_time)
         "layer { name: 'bn' type: 'BatchNorm' bottom: 'd' top: 'd' } "
         "layer { name: 'scale' type: 'Scale' bottom: 'd' top: 's' scale_param { bias_term: true } "
         "} ";
-    struct run run = {.seed = 1};
+    struct pass pass = {.seed = 1};
     struct engine engine;
     struct made made;
     double loss, start;
@@ -224,7 +224,7 @@ START_TEST(a_layer_that_another_takes_in_takes_its_time)
     ck_assert_int_eq(make_net(&made, text, true, NULL, NULL), 0);
     ck_assert_msg(net_build(made.net, &engine, 1) == 0, "%s", error_text());
     start = clock_seconds();
-    ck_assert_int_eq(net_forward(made.net, &run, NULL, &loss), 0);
+    ck_assert_int_eq(net_forward(made.net, &pass, NULL, &loss), 0);
     ck_assert_double_ge(clock_seconds() - start, 0.006);
     unmake_net(&made);
     engine_close(&engine);
@@ -267,8 +267,8 @@ START_TEST(product_takes_the_time_of_its_flops)
     /* 1 s per GFLOP: 2 * 100 * 100 * 100 flops are 2 ms */
     open_replay("layer,type,forward_s,backward_s\n*,GEMM,1,0\n", &engine);
     start = clock_seconds();
-    ck_assert_int_eq(engine.i->gemm(engine.context, true, false, 100, 100, 100, 1, NULL, 100, NULL,
-                                    100, 0, NULL, 100),
+    ck_assert_int_eq(engine.device.i->gemm(engine.context, true, false, 100, 100, 100, 1, NULL, 100,
+                                           NULL, 100, 0, NULL, 100),
                      0);
     ck_assert_double_ge(clock_seconds() - start, 0.002);
     engine_close(&engine);
@@ -283,8 +283,8 @@ START_TEST(update_takes_the_time_of_its_parameters)
     /* 2 s for 10^9 parameters: 2 ms for a million, wherever they would be */
     open_replay("layer,type,forward_s,backward_s\n*update,SGD,2,0\n", &engine);
     start = clock_seconds();
-    ck_assert_int_eq(engine.i->services->update(engine.context, NULL, NULL, NULL, NULL, 0, 1000000,
-                                                ENGINE_IN_TURN),
+    ck_assert_int_eq(engine.device.i->services->update(engine.context, NULL, NULL, NULL, NULL, 0,
+                                                       1000000, DEVICE_IN_TURN),
                      0);
     ck_assert_double_ge(clock_seconds() - start, 0.002);
     engine_close(&engine);
@@ -300,15 +300,15 @@ START_TEST(gradients_are_copied_encoded_and_measured_as_on_the_host)
     open_replay("layer,type,forward_s,backward_s\n*update,SGD,2,0\n", &engine);
     for (int i = 0; i < 32; i++)
         x[i] = 1 + (float)i / 1000;
-    ck_assert(engine.i->copies == &engine_host_copies && !engine.i->own_memory);
+    ck_assert(engine.device.i->copies == &device_host_copies && !engine.device.i->own_memory);
     codec_bf16.encode(x, expected_residual, 1, 32, expected);
-    ck_assert_int_eq(engine.i->services->encode(engine.context, ENGINE_BF16, x, residual, 1, 32,
-                                                out, ENGINE_IN_TURN, NULL),
+    ck_assert_int_eq(engine.device.i->services->encode(engine.context, DEVICE_BF16, x, residual, 1,
+                                                       32, out, DEVICE_IN_TURN, NULL),
                      0);
     ck_assert_int_eq(memcmp(out, expected, sizeof out), 0);
     ck_assert_int_eq(memcmp(residual, expected_residual, sizeof residual), 0);
-    ck_assert_int_eq(engine.i->services->sumsq(engine.context, x, 0.5f, 32, &sum), 0);
-    ck_assert_int_eq(engine_host_services.sumsq(NULL, x, 0.5f, 32, &expected_sum), 0);
+    ck_assert_int_eq(engine.device.i->services->sumsq(engine.context, x, 0.5f, 32, &sum), 0);
+    ck_assert_int_eq(device_host_services.sumsq(NULL, x, 0.5f, 32, &expected_sum), 0);
     ck_assert(sum == expected_sum && sum > 8);
     engine_close(&engine);
 }
@@ -331,9 +331,9 @@ START_TEST(dilated_product_takes_the_time_of_its_layer)
     ck_assert_int_eq(net_build(made.net, &engine, 1), 0);
     /* ip1 is 50000 x 6, which a wire of a tenth makes 5000 x 1: still 2 * 50000 * 6 * 8 flops */
     start = clock_seconds();
-    ck_assert_int_eq(
-        engine.i->gemm(engine.context, true, false, 5000, 1, 8, 1, NULL, 6, NULL, 6, 0, NULL, 1),
-        0);
+    ck_assert_int_eq(engine.device.i->gemm(engine.context, true, false, 5000, 1, 8, 1, NULL, 6,
+                                           NULL, 6, 0, NULL, 1),
+                     0);
     ck_assert_double_ge(clock_seconds() - start, 2e-9 * 50000 * 6 * 8);
     unmake_net(&made);
     engine_close(&engine);

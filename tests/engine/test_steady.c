@@ -5,7 +5,7 @@
 #include "tests/engine/winograd_case.h"
 #include "tests/suite.h"
 
-#include "engine/tree_sum.h"
+#include "device/tree_sum.h"
 #include <oneapi/dnnl/dnnl.h>
 #include "util/error.h"
 

@@ -58,9 +58,10 @@ static int open_net(struct bench *b)
                             NULL, &b->def);
     if (status || net_create(b->def, true, &env, NULL, &b->net) || net_build(b->net, &b->engine, 1))
         return -1;
-    if (!b->engine.i->own_memory)
+    if (!b->engine.device.i->own_memory)
         return error_set("engine '%s' has no memory of its own: tests/bench times it", b->name);
-    if (b->engine.i->alloc(b->engine.context, b->net->elems * sizeof(float), "history", &history))
+    if (b->engine.device.i->alloc(b->engine.context, b->net->elems * sizeof(float), "history",
+                                  &history))
         return -1;
     b->history = history;
     return 0;
@@ -91,24 +92,24 @@ static int fill_inputs(struct bench *b)
 
 static int update_group(struct bench *b, int group)
 {
-    const struct engine_update sgd = {
+    const struct device_update sgd = {
         .rule = RULE_SGD, .scale = 1, .rate = 1e-4f, .decay = 5e-4f, .momentum = 0.9f};
     const struct group *g = &b->net->groups[group];
 
     if (!g->trains)
         return 0;
     net_touch(b->net, group);
-    return b->engine.i->services->update(b->engine.context, &sgd, b->net->engine_values + g->begin,
-                                         b->net->engine_grads + g->begin, b->history + g->begin,
-                                         g->elems, g->elems, ENGINE_IN_TURN);
+    return b->engine.device.i->services->update(
+        b->engine.context, &sgd, b->net->engine_values + g->begin, b->net->engine_grads + g->begin,
+        b->history + g->begin, g->elems, g->elems, DEVICE_IN_TURN);
 }
 
 /* As training on one GPU does it: updates between two passes. */
 static int one_step(struct bench *b)
 {
-    const struct run run = {.seed = 1, .first_sample = b->step++};
+    const struct pass pass = {.seed = 1, .first_sample = b->step++};
 
-    if (net_forward(b->net, &run, NULL, NULL) || net_backward(b->net, &run, true, NULL))
+    if (net_forward(b->net, &pass, NULL, NULL) || net_backward(b->net, &pass, true, NULL))
         return -1;
     for (int g = 0; g < b->net->ngroups; g++)
         if (update_group(b, g))
@@ -123,7 +124,7 @@ static int measure(struct bench *b)
     for (int i = 0; i < 5; i++) /* the third records the passes */
         if (one_step(b))
             return -1;
-    if (b->engine.i->finish(b->engine.context))
+    if (b->engine.device.i->finish(b->engine.context))
         return -1;
     printf("ready\n");
     fflush(stdout);
@@ -132,7 +133,7 @@ static int measure(struct bench *b)
         for (int i = 0; i < b->steps; i++)
             if (one_step(b))
                 return -1;
-        if (b->engine.i->finish(b->engine.context))
+        if (b->engine.device.i->finish(b->engine.context))
             return -1;
         printf("%.4f\n", (clock_seconds() - start) * 1e3 / b->steps);
         fflush(stdout);
@@ -148,7 +149,7 @@ int main(int argc, char **argv)
     if (status)
         fprintf(stderr, "bench_step: %s\n", error_text());
     if (b.engine.i)
-        b.engine.i->free(b.engine.context, b.history);
+        b.engine.device.i->free(b.engine.context, b.history);
     net_destroy(b.net);
     net_def_destroy(b.def);
     text_free(b.doc);

@@ -101,8 +101,8 @@ compile() {
         NVCC_ARCH="${NVCC_ARCH:--gencode=arch=compute_$capability,code=sm_$capability}" CFLAGS='-O2 -g' &&
         make -s -j"$(nproc)" && make -s -j"$(nproc)" tests/engine/engine_conformance &&
         make -s tests/gpu/bench_step && ! ldd poseidon | grep 'not found' &&
-        { make -s -j"$(nproc)" tests/layers/layer_values tests/gpu/test_encode tests/engine/test_copies ||
-            echo 'tests/layers/layer_values, tests/gpu/test_encode and tests/engine/test_copies need Check: left out'; }
+        { make -s -j"$(nproc)" tests/layers/layer_values tests/gpu/test_encode tests/device/test_copies ||
+            echo 'tests/layers/layer_values, tests/gpu/test_encode and tests/device/test_copies need Check: left out'; }
 }
 
 # Ranks of one machine without a network, a remote shell or network cards.
@@ -246,8 +246,8 @@ done
 [ ! -x "$build/tests/layers/layer_values" ] ||
     step 'layers against PyTorch' 40 "$build/tests/layers/layer_values" --engine=cuda tests/data/layers/values.txt || failed=1
 [ ! -x "$build/tests/gpu/test_encode" ] || step 'codecs' 40 "$build/tests/gpu/test_encode" || failed=1
-[ ! -x "$build/tests/engine/test_copies" ] ||
-    step 'copies and updates' 40 env POSEIDON_TEST_ENGINE=cuda "$build/tests/engine/test_copies" || failed=1
+[ ! -x "$build/tests/device/test_copies" ] ||
+    step 'copies and updates' 40 env POSEIDON_TEST_ENGINE=cuda "$build/tests/device/test_copies" || failed=1
 cifar
 say "--- losses ($(($(date +%s) - begun)) s)"
 for case in "models/lenet/solver.prototxt 64" "$work/cifar_solver.prototxt 100"; do

@@ -61,9 +61,9 @@ static inline float *values_of(const char *name)
 
 static inline void pass(uint64_t first_sample)
 {
-    const struct run run = {.seed = 9, .first_sample = first_sample};
+    const struct pass pass = {.seed = 9, .first_sample = first_sample};
 
-    expect_ok(net_forward(made.net, &run, NULL, NULL));
+    expect_ok(net_forward(made.net, &pass, NULL, NULL));
 }
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "engine/tensor.h"
 #include "util/error.h"
-#include "util/h5.h"
+#include "spec/h5.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -319,7 +319,7 @@ END_TEST
 START_TEST(the_cpu_engine_makes_values_of_bytes_and_takes_floats_among_them)
 {
     const struct engine_options one = {.threads = 2};
-    const struct engine_services_i *services;
+    const struct engine_images_i *table;
     struct feeder_options o = options(5, 0, 1);
     const float mean[] = {3.25f};
     const struct engine_images_args args = {
@@ -333,8 +333,8 @@ START_TEST(the_cpu_engine_makes_values_of_bytes_and_takes_floats_among_them)
 
     singly = true;
     expect_ok(engine_open("cpu", &one, &engine));
-    services = engine.i->services;
-    expect_ok(services->images_create(engine.context, &args, &top, &images));
+    table = engine.i->images;
+    expect_ok(table->create(engine.context, &args, &top, &images));
     top.value.data = y;
     for (int i = 0; i < 2; i++) {
         fakes[i] = fake_create(23);
@@ -342,12 +342,12 @@ START_TEST(the_cpu_engine_makes_values_of_bytes_and_takes_floats_among_them)
     }
     values = feed(fakes[0], o, true);
     o.bytes = true;
-    o.engine = &engine;
+    o.device = &engine.device;
     bytes = feed(fakes[1], o, true);
     for (int pass = 0; pass < 8; pass++) {
         const struct both b = next_both(values, bytes);
 
-        expect_ok(services->images_write(engine.context, images, &top.value, b.pixels, b.windows));
+        expect_ok(table->write(engine.context, images, &top.value, b.pixels, b.windows));
         for (int e = 0; e < 20; e++)
             if ((5 * pass + e / 4) % 23 == 4)
                 ck_assert(y[e] == b.expected[0][e] && y[e] - floorf(y[e]) == 0.5f);
@@ -356,7 +356,7 @@ START_TEST(the_cpu_engine_makes_values_of_bytes_and_takes_floats_among_them)
     }
     feeder_destroy(values);
     feeder_destroy(bytes);
-    services->images_destroy(engine.context, images);
+    table->destroy(engine.context, images);
     engine_close(&engine);
     singly = false;
 }

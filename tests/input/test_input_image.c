@@ -4,7 +4,7 @@
 #include "tests/input/test_input_common.h"
 #include "tests/suite.h"
 #include "util/file.h"
-#include "util/h5.h"
+#include "spec/h5.h"
 
 #include <math.h>
 

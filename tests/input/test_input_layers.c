@@ -80,7 +80,7 @@ START_TEST(data_decodes_encoded_images_to_the_forced_colours)
                    "batch_size: 4 } }",
                    true, 0, 1, 0));
     build();
-    expect_error(net_forward(made.net, &(struct run){.seed = 1}, NULL, NULL), "layer 'd'",
+    expect_error(net_forward(made.net, &(struct pass){.seed = 1}, NULL, NULL), "layer 'd'",
                  "lmdb_mixed", "record 1", "1x23x37", "3x23x37", "force_color");
     expect_error(
         make("layer { name: 'd' type: 'Data' top: 'data' data_param { source: 'lmdb_mixed' "

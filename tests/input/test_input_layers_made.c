@@ -1,7 +1,7 @@
 /* The layers whose samples are in no file, in nets, and the one that writes them: DummyData,
  * MemoryData, Input, HDF5Output. */
 #include "tests/input/layers_common.h"
-#include "util/h5.h"
+#include "spec/h5.h"
 
 #include <math.h>
 #include <unistd.h>

@@ -4,7 +4,7 @@ void case_net_open_text(struct case_net *n, const char *text, int threads)
 {
     const struct engine_options options = {.threads = threads};
 
-    *n = (struct case_net){.run = {.seed = 3, .first_sample = 1000}};
+    *n = (struct case_net){.pass = {.seed = 3, .first_sample = 1000}};
     ck_assert_msg(engine_open("cpu", &options, &n->engine) == 0, "%s", error_text());
     ck_assert_msg(make_net(&n->made, text, true, NULL, NULL) == 0, "%s", error_text());
     n->net = n->made.net;
@@ -43,13 +43,13 @@ double case_net_forward(struct case_net *n)
 {
     double loss;
 
-    ck_assert_msg(net_forward(n->net, &n->run, NULL, &loss) == 0, "%s", error_text());
+    ck_assert_msg(net_forward(n->net, &n->pass, NULL, &loss) == 0, "%s", error_text());
     return loss;
 }
 
 void case_net_backward(struct case_net *n, bool first)
 {
-    ck_assert_msg(net_backward(n->net, &n->run, first, NULL) == 0, "%s", error_text());
+    ck_assert_msg(net_backward(n->net, &n->pass, first, NULL) == 0, "%s", error_text());
 }
 
 float *case_net_read(struct case_net *n, const struct tensor *tensor)

@@ -9,7 +9,7 @@ struct case_net {
     struct engine engine;
     struct made made;
     struct net *net; /* = made.net */
-    struct run run;
+    struct pass pass;
 };
 
 void case_net_open_text(struct case_net *n, const char *text, int threads);

@@ -256,7 +256,7 @@ enum { DROPPED = 6 * 1000 };
 static void dropout_pass(struct case_net *n, uint64_t first_sample, const char *top, float **y,
                          float **dx)
 {
-    n->run.first_sample = first_sample;
+    n->pass.first_sample = first_sample;
     draw(n, "x", DRAW_AWAY, 0, 1);
     draw(n, "r", DRAW_AWAY, 0, 2);
     case_net_forward(n);
@@ -302,7 +302,7 @@ START_TEST(dropout_mask_belongs_to_the_sample)
     case_net_open_text(&n, DROPOUT("y", "0.3"), 1);
     dropout_pass(&n, 100, "y", &y[0], &dx[0]);
     dropout_pass(&n, 103, "y", &y[1], &dx[1]);
-    n.run.seed++;
+    n.pass.seed++;
     dropout_pass(&n, 100, "y", &y[2], &dx[2]);
     for (int i = 0; i < 3 * 1000; i++)
         ck_assert_int_eq(y[0][3 * 1000 + i] != 0, y[1][i] != 0);
@@ -328,17 +328,17 @@ START_TEST(dropout_is_the_identity_in_test)
     struct made made;
     float x[DROPPED], y[DROPPED];
     const struct draw xs = {.kind = DRAW_AWAY, .salt = 1};
-    const struct run run = {.seed = 1};
+    const struct pass pass = {.seed = 1};
 
     draw_values(&xs, 2 * 72, x);
     ck_assert_int_eq(engine_open("cpu", NULL, &engine), 0);
     ck_assert_int_eq(make_net(&made, nets[_i], false, NULL, NULL), 0);
     ck_assert_int_eq(net_build(made.net, &engine, 1), 0);
     ck_assert_int_eq(engine.i->write(engine.context, &net_find_blob(made.net, "x")->value, x), 0);
-    ck_assert_int_eq(net_forward(made.net, &run, NULL, NULL), 0);
+    ck_assert_int_eq(net_forward(made.net, &pass, NULL, NULL), 0);
     ck_assert_int_eq(engine.i->read(engine.context, &net_find_blob(made.net, "y")->value, y), 0);
     ck_assert_mem_eq(x, y, sizeof x);
-    ck_assert_int_ne(net_backward(made.net, &run, true, NULL), 0);
+    ck_assert_int_ne(net_backward(made.net, &pass, true, NULL), 0);
     ck_assert_str_eq(error_text(), "a net of the TEST phase has no backward pass");
     unmake_net(&made);
     ck_assert_int_ne(make_net(&made, DROPOUT("y", "1.5"), false, NULL, NULL), 0);
@@ -366,7 +366,7 @@ static void pool_windows(struct case_net *n, uint64_t first_sample, float **y, f
 
     for (int i = 0; i < 4 * WINDOWS; i++)
         x[i] = (float)(i % 4 + 1);
-    n->run.first_sample = first_sample;
+    n->pass.first_sample = first_sample;
     case_net_write_blob(n, "x", x);
     draw(n, "r", DRAW_AWAY, 0, 2);
     case_net_forward(n);
@@ -413,7 +413,7 @@ START_TEST(stochastic_pooling_draws_by_sample_and_seed)
     case_net_open_text(&n, STOCHASTIC, 1);
     pool_windows(&n, 100, &y[0], &dx[0]);
     pool_windows(&n, 103, &y[1], &dx[1]);
-    n.run.seed++;
+    n.pass.seed++;
     pool_windows(&n, 100, &y[2], &dx[2]);
     for (int i = 0; i < WINDOWS - 3; i++) {
         ck_assert_float_eq(y[0][i + 3], y[1][i]);

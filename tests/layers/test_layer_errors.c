@@ -82,7 +82,24 @@ static const struct error_case error_cases[] = {
     {INPUT("x", "2,28,28,1") "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'r' }\n"
                              "layer { name: 'l' type: 'Convolution' bottom: 'r' top: 'y' "
                              "convolution_param { num_output: 4 kernel_size: 5 } }",
-     "width 5 > 1 + 2 * 0; the net's input is too small for it"},
+     "width 5 > 1 + 2 * 0; the net's input is too small for it: expected at least 5 x 5"},
+    /* the least input is counted back through convolution, pooling and deconvolution */
+    {INPUT("x",
+           "2,3,9,20") "layer { name: 'a' type: 'Convolution' bottom: 'x' top: 'a' "
+                       "convolution_param { num_output: 2 kernel_size: 3 stride: 2 pad: 1 } }\n"
+                       "layer { name: 'b' type: 'Pooling' bottom: 'a' top: 'b' "
+                       "pooling_param { kernel_size: 3 stride: 2 } }\n"
+                       "layer { name: 'd' type: 'Deconvolution' bottom: 'b' top: 'd' "
+                       "convolution_param { num_output: 2 kernel_size: 2 stride: 2 } }\n"
+                       "layer { name: 'l' type: 'Convolution' bottom: 'd' top: 'y' "
+                       "convolution_param { num_output: 4 kernel_size: 6 } }",
+     "height 6 > 4 + 2 * 0; the net's input is too small for it: expected at least 11 x 11"},
+    {INPUT("x", "2,3,9,20") "layer { name: 'f' type: 'Flatten' bottom: 'x' top: 'f' }\n"
+                            "layer { name: 'r' type: 'Reshape' bottom: 'f' top: 'r' "
+                            "reshape_param { shape { dim: 0 dim: 3 dim: 9 dim: 20 } } }\n"
+                            "layer { name: 'l' type: 'Convolution' bottom: 'r' top: 'y' "
+                            "convolution_param { num_output: 4 kernel_size: 10 } }",
+     "height 10 > 9 + 2 * 0; the net's input is too small for it"},
     {INPUT("x", "2,28,28,1") "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'r' }\n"
                              "layer { name: 'l' type: 'Convolution' bottom: 'x' top: 'y' "
                              "convolution_param { num_output: 4 kernel_size: 5 } }",
@@ -453,9 +470,22 @@ START_TEST(error_says_what_was_expected_and_found)
 }
 END_TEST
 
+START_TEST(one_place_of_many_maps_is_no_image)
+{
+    struct made made;
+
+    ck_assert_int_ne(make_net(&made, INPUT("x", "2,256,1,1") CONV("num_output: 4 kernel_size: 5"),
+                              true, NULL, NULL),
+                     0);
+    ck_assert_msg(!strstr(error_text(), "N,H,W,C"), "%s", error_text());
+    unmake_net(&made);
+}
+END_TEST
+
 SUITE("layer errors")
 {
     TCase *tcase = suite_case(suite, "errors");
 
     suite_table(tcase, error_says_what_was_expected_and_found, error_cases);
+    tcase_add_test(tcase, one_place_of_many_maps_is_no_image);
 }

@@ -52,16 +52,16 @@ static float read_one(const struct net *net, const char *blob, int at)
 
 static void forward(struct net *net, double *loss)
 {
-    const struct run run = {.seed = 1};
+    const struct pass pass = {.seed = 1};
 
-    ck_assert_msg(net_forward(net, &run, NULL, loss) == 0, "%s", error_text());
+    ck_assert_msg(net_forward(net, &pass, NULL, loss) == 0, "%s", error_text());
 }
 
 static void backward(struct net *net)
 {
-    const struct run run = {.seed = 1};
+    const struct pass pass = {.seed = 1};
 
-    ck_assert_msg(net_backward(net, &run, true, NULL) == 0, "%s", error_text());
+    ck_assert_msg(net_backward(net, &pass, true, NULL) == 0, "%s", error_text());
 }
 
 #define NORM(rest) "layer { name: 'n' type: 'BatchNorm' bottom: 'x' top: 'y' " rest " }"
@@ -402,13 +402,13 @@ static const struct {
 
 START_TEST(values_out_of_range_are_refused_when_they_come)
 {
-    const struct run run = {.seed = 1};
+    const struct pass pass = {.seed = 1};
     float values[2] = {value_cases[_i].label, 0};
     struct made made;
 
     make_built(&made, value_cases[_i].text, false, NULL);
     write_values(made.net, "z", values);
-    ck_assert_int_ne(net_forward(made.net, &run, NULL, NULL), 0);
+    ck_assert_int_ne(net_forward(made.net, &pass, NULL, NULL), 0);
     ck_assert_msg(strstr(error_text(), value_cases[_i].message) != NULL,
                   "expected '...%s...', found '%s'", value_cases[_i].message, error_text());
     ck_assert_ptr_nonnull(strstr(error_text(), "layer 'l'"));

@@ -265,7 +265,7 @@ int value_net_open(struct value_net *n, const struct value_case *c, bool laid_ou
     static char text[16384];
     struct text_doc *doc;
 
-    *n = (struct value_net){.c = c, .laid_out = laid_out, .engine = engine, .run = {.seed = 7}};
+    *n = (struct value_net){.c = c, .laid_out = laid_out, .engine = engine, .pass = {.seed = 7}};
     value_case_text(c, laid_out, text, sizeof text);
     if (text_read_string("test.prototxt", text, strlen(text), &caffe__net_parameter__descriptor,
                          &doc) ||
@@ -351,7 +351,7 @@ int value_net_load(struct value_net *n)
 
 int value_net_forward(struct value_net *n, double *loss)
 {
-    return net_forward(n->net, &n->run, NULL, loss);
+    return net_forward(n->net, &n->pass, NULL, loss);
 }
 
 int value_net_backward(struct value_net *n)
@@ -359,7 +359,7 @@ int value_net_backward(struct value_net *n)
     struct net *net = n->net;
 
     if (!value_case_has(n->c, VALUE_TOP_GRAD))
-        return net_backward(net, &n->run, true, NULL);
+        return net_backward(net, &n->pass, true, NULL);
     for (int i = 0; i < n->c->nrecords; i++) {
         const struct value_record *r = &n->c->records[i];
         if (r->what == VALUE_TOP_GRAD &&
@@ -370,7 +370,7 @@ int value_net_backward(struct value_net *n)
         net->params[p].accumulate = false; /* no such case shares a parameter */
     for (int l = net->nlayers - 1; l >= 0; l--)
         if (net->layers[l].needs_backward && strncmp(net->layers[l].def->name, "lay_", 4) != 0 &&
-            layer_backward(&net->layers[l], &n->run))
+            layer_backward(&net->layers[l], &n->pass))
             return -1;
     return 0;
 }

@@ -78,7 +78,7 @@ struct value_net {
     const struct value_case *c;
     bool laid_out;
     struct engine *engine;
-    struct run run;
+    struct pass pass;
     struct made made;
     struct net *net; /* = made.net; every blob of it can be read at any time */
 };

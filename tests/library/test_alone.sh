@@ -10,7 +10,7 @@ declared=$(sed -n 's/^POSEIDON_API .*\(poseidon_[a-z_]*\)(.*/\1/p' "$abs_top_src
 same 'what leaves the library' "$declared" "$(nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' |
     sed 's/@.*//' | grep -v '^__asan\|^__tsan\|^__ubsan' | LC_ALL=C sort)"
 same 'what leaves it of version 1, and what poseidon.map lists' \
-    "$(sed -n '/^POSEIDON_1 {/,/^}/s/^ *\(poseidon_[a-z_]*\);$/\1/p' "$abs_top_srcdir/src/library/poseidon.map" | LC_ALL=C sort)" \
+    "$(sed -n '/^POSEIDON_1 {/,/^}/s/^ *\(poseidon_[a-z_]*\);$/\1/p' "$abs_top_srcdir/src/comm/library/poseidon.map" | LC_ALL=C sort)" \
     "$(readelf -W --dyn-syms "$library" | sed -n 's/.* \(poseidon_[a-z_]*\)@@POSEIDON_1$/\1/p' | LC_ALL=C sort)"
 # a sanitizer's run-time has the C library's functions by names without versions, and brings libraries of its own
 lacks=$(nm -D --undefined-only "$library" | awk '{ print $NF }')

@@ -104,3 +104,29 @@ hash_of() {
 }
 
 make_net net.prototxt
+
+# ---- runs that end early, begun by `begin` ----
+
+# ended WHAT STATUS: the run is over, with that status.
+ended() {
+    wait "$launcher"
+    status=$?
+    [ "$status" -eq "$2" ] || { fail "$1: exit status $status, expected $2"; tail -n 5 "$log"; }
+}
+
+count() { # TEXT
+    grep -c -e "$1" "$log"
+}
+
+states() {
+    ls run_iter_*.solverstate.h5 2>/dev/null | wc -l | tr -d ' '
+}
+
+# stopped WHAT SNAPSHOTS [STATUS]: orderly, with so many snapshots in all, and one word on it; status 75, or that.
+stopped() {
+    ended "$1" "${3:-75}"
+    [ "$(count 'Optimization stopped early')" = 1 ] || fail "$1: 'Optimization stopped early.' is not said once"
+    [ "$(count ': stopping after [0-9]* iterations')" = 1 ] || fail "$1: the reason is not said once"
+    [ "$(states)" = "$2" ] || fail "$1: $(states) snapshots, expected $2"
+    rm -f run_iter_*
+}

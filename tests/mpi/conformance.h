@@ -92,12 +92,12 @@ float conformance_first_value(size_t i);
 int conformance_gemm(void *context, bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha,
                      const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
                      int64_t ldc);
-extern struct engine conformance_engine; /* multiplies so, and does nothing else */
+extern struct device conformance_device; /* multiplies so, and does nothing else */
 
 /* The solver of this test: momentum with a rate that falls. As sync_update.describe; and that rule,
  * in a plain loop. */
 int conformance_describe(void *context, int64_t iteration, float scale, float lr_mult,
-                         float decay_mult, struct engine_update *out);
+                         float decay_mult, struct device_update *out);
 void conformance_apply(int64_t iteration, float scale, float lr_mult, float decay_mult,
                        float *value, const float *grad, float *history, size_t n);
 

@@ -47,21 +47,14 @@ static void plain_free(void *context, void *memory)
     free(memory);
 }
 
-static int plain_write(void *context, struct tensor *to, const float *from)
-{
-    (void)context;
-    memcpy(to->data, from, to->bytes);
-    return 0;
-}
-
-static const struct engine_i plain_engine_i = {.name = "plain",
+static const struct device_i plain_device_i = {.name = "plain",
                                                .gemm = conformance_gemm,
                                                .alloc = plain_alloc,
                                                .free = plain_free,
-                                               .write = plain_write,
-                                               .copies = &engine_host_copies,
-                                               .services = &engine_host_services};
-struct engine conformance_engine = {.i = &plain_engine_i};
+                                               .write = device_host_write,
+                                               .copies = &device_host_copies,
+                                               .services = &device_host_services};
+struct device conformance_device = {.i = &plain_device_i};
 
 void conformance_net_make(struct made_net *net, int64_t first_elems, bool frozen)
 {
@@ -102,9 +95,9 @@ struct sync_model conformance_model(const struct made_net *net)
     return (struct sync_model){.elems = net->elems,
                                .values = net->values,
                                .grads = net->grads,
-                               .engine_values = net->values,
-                               .engine_grads = net->grads,
-                               .engine = &conformance_engine,
+                               .device_values = net->values,
+                               .device_grads = net->grads,
+                               .device = &conformance_device,
                                .factors = model_factors};
 }
 
@@ -178,10 +171,10 @@ static float rate_of(int64_t iteration, float lr_mult)
 }
 
 int conformance_describe(void *context, int64_t iteration, float scale, float lr_mult,
-                         float decay_mult, struct engine_update *out)
+                         float decay_mult, struct device_update *out)
 {
     (void)context;
-    *out = (struct engine_update){.rule = RULE_SGD,
+    *out = (struct device_update){.rule = RULE_SGD,
                                   .scale = scale,
                                   .rate = rate_of(iteration, lr_mult),
                                   .decay = 0.01f * decay_mult,

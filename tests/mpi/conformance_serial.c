@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/codec.h"
+#include "device/codec.h"
 #include "tests/mpi/conformance.h"
 #include "util/rng.h"
 

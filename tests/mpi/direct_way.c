@@ -1,10 +1,10 @@
-/* Whether messages go straight to the memory of an engine that has its own: who decides it, in
- * which words, and what is copied to the host all the same. The engine is made by hand: its memory
+/* Whether messages go straight to the memory of an device that has its own: who decides it, in
+ * which words, and what is copied to the host all the same. The device is made by hand: its memory
  * is the host's, but another place. What MPI says of itself, and one message, are replaced here.
  * Run under mpirun by test_direct.sh: direct_way WANTED AWARE SERVERS [SPOILT] WANTED as --direct;
- * AWARE: a digit per rank, 1 where MPI says that it reaches that memory; - for an engine without.
+ * AWARE: a digit per rank, 1 where MPI says that it reaches that memory; - for an device without.
  * SERVERS: their number; with a t behind it everything travels along trees, with an e servers
- * update in the engine's memory.
+ * update in the device's memory.
  * SPOILT: the rank where a trial message arrives wrong. Rank 0 prints the way, or the refusal. */
 #include <math.h>
 #include <mpi.h>
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/rule.h"
+#include "device/rule.h"
 #include "sync/sync.h"
 #include "tests/mpi/require.h"
 #include "tests/plan/schemes.h"
@@ -42,7 +42,7 @@ int MPI_Sendrecv(const void *from, int sent, MPI_Datatype type, int to, int tag,
     return code;
 }
 
-/* ---- the engine ---- */
+/* ---- the device ---- */
 
 static int alloc(void *context, size_t bytes, const char *what, void **out)
 {
@@ -57,49 +57,35 @@ static void release(void *context, void *memory)
     free(memory);
 }
 
-static int write_tensor(void *context, struct tensor *to, const float *from)
-{
-    (void)context;
-    memcpy(to->data, from, to->bytes);
-    return 0;
-}
-
-static int read_tensor(void *context, const struct tensor *from, float *to)
-{
-    (void)context;
-    memcpy(to, from->data, from->bytes);
-    return 0;
-}
-
-static int update_far(void *context, const struct engine_update *update, float *value,
+static int update_far(void *context, const struct device_update *update, float *value,
                       const float *grad, float *history, size_t stride, size_t n,
-                      enum engine_turn turn)
+                      enum device_turn turn)
 {
     (void)context, (void)turn;
     rule_update(update, value, grad, history, stride, n);
     return 0;
 }
 
-static const struct engine_services_i services = {.update = update_far};
-static const struct engine_i table = {.name = "far",
+static const struct device_services_i services = {.update = update_far};
+static const struct device_i table = {.name = "far",
                                       .alloc = alloc,
                                       .free = release,
-                                      .write = write_tensor,
-                                      .read = read_tensor,
+                                      .write = device_host_write,
+                                      .read = device_host_read,
                                       .own_memory = true,
-                                      .copies = &engine_host_copies,
+                                      .copies = &device_host_copies,
                                       .services = &services};
-static const struct engine_i near_table = {
-    .name = "near", .copies = &engine_host_copies, .services = &engine_host_services};
+static const struct device_i near_table = {
+    .name = "near", .copies = &device_host_copies, .services = &device_host_services};
 
 /* ---- training ---- */
 
 /* values -= grad */
 static int describe(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
-                    struct engine_update *out)
+                    struct device_update *out)
 {
     (void)context, (void)iteration, (void)scale, (void)lr_mult, (void)decay_mult;
-    *out = (struct engine_update){.rule = RULE_SGD, .scale = 1, .rate = 1};
+    *out = (struct device_update){.rule = RULE_SGD, .scale = 1, .rate = 1};
     return 0;
 }
 
@@ -116,15 +102,15 @@ static float value_after(int iterations, int workers, int i)
 
 static void place(struct sync_model *model, bool far)
 {
-    float **arrays[] = {&model->values, &model->grads, &model->engine_values, &model->engine_grads};
+    float **arrays[] = {&model->values, &model->grads, &model->device_values, &model->device_grads};
 
     for (int i = 0; i < (far ? 4 : 2); i++) {
         *arrays[i] = malloc(ELEMS * sizeof(float));
         REQUIRE(*arrays[i]);
     }
     if (!far) {
-        model->engine_values = model->values;
-        model->engine_grads = model->grads;
+        model->device_values = model->values;
+        model->device_grads = model->grads;
     }
     for (int i = 0; i < ELEMS; i++)
         model->values[i] = value_after(0, 1, i);
@@ -148,7 +134,7 @@ static void forget(struct sync_model *model, const struct plan *plan)
 static void check(const struct sync_model *model, const struct plan *plan, bool direct,
                   int iterations)
 {
-    const float *values = model->engine_values;
+    const float *values = model->device_values;
     bool far = values != model->values;
 
     if (plan->buckets[0].log_steps) /* sums and answers pass through the host on their way */
@@ -171,18 +157,18 @@ static void train(struct sync *sync, const struct plan *plan, struct sync_model 
     bool direct = sync_way(sync) && !strncmp(sync_way(sync), "straight", 8);
 
     REQUIRE(!sync_share_values(sync));
-    if (model->engine_values != model->values)
-        memcpy(model->engine_values, model->values, ELEMS * sizeof(float));
+    if (model->device_values != model->values)
+        memcpy(model->device_values, model->values, ELEMS * sizeof(float));
     REQUIRE(!sync_start(sync));
     for (int t = 0; t < ITERATIONS; t++) {
         if (!plan_is_worker(plan, rank)) {
             REQUIRE(!sync_wait_all(sync, t));
             continue;
         }
-        if (model->engine_grads != model->grads)
+        if (model->device_grads != model->grads)
             forget(model, plan);
         for (int i = 0; i < ELEMS; i++)
-            model->engine_grads[i] = gradient(rank, i);
+            model->device_grads[i] = gradient(rank, i);
         REQUIRE(!sync_post(sync, 0, true) && !sync_flush(sync) && !sync_wait(sync, 0));
         check(model, plan, direct, t + 1);
     }
@@ -191,7 +177,7 @@ static void train(struct sync *sync, const struct plan *plan, struct sync_model 
 
 int main(int argc, char **argv)
 {
-    struct engine engine = {.i = &table};
+    struct device device = {.i = &table};
     struct group_param param = {.elems = ELEMS, .lr_mult = 1};
     struct group group = {
         .name = "all", .elems = ELEMS, .nparams = 1, .params = &param, .trains = true};
@@ -213,16 +199,16 @@ int main(int argc, char **argv)
     aware = argv[2];
     options.servers = atoi(argv[3]);
     options.tree_leaders = strchr(argv[3], 't') ? 2 : 0;
-    how.update_on_engine = strchr(argv[3], 'e') != NULL;
+    how.update_on_device = strchr(argv[3], 'e') != NULL;
     spoilt = argc > 4 ? atoi(argv[4]) : -1;
     options.nranks = nranks;
     REQUIRE(aware[0] == '-' || (int)strlen(aware) == nranks);
     REQUIRE(!plan_create(&options, 1, &group, &plan));
     REQUIRE(plan->buckets[0].log_steps == (options.tree_leaders > 0));
     if (aware[0] == '-')
-        engine.i = &near_table;
+        device.i = &near_table;
     if (plan_is_worker(plan, rank)) {
-        model.engine = &engine;
+        model.device = &device;
         place(&model, aware[0] != '-');
     }
     if (!sync_create(MPI_COMM_WORLD, plan, &model, &update, &how, &sync)) {
@@ -234,9 +220,9 @@ int main(int argc, char **argv)
         printf("refused: %s\n", error_text());
     }
     plan_destroy(plan);
-    if (model.engine_values != model.values) {
-        free(model.engine_values);
-        free(model.engine_grads);
+    if (model.device_values != model.values) {
+        free(model.device_values);
+        free(model.device_grads);
     }
     free(model.values);
     free(model.grads);

@@ -186,16 +186,70 @@ limited() {
         [ "${free:-0}" -gt 50 ] && [ "${free:-0}" -lt "$1" ] || fail "$name: $free MiB are free of $1"
     done
 }
+# The commands that run a net without a solver refuse parameters, what operators keep, and blobs.
+cat >wide.prototxt <<END
+layer { name: 'data' type: 'DummyData' top: 'data' dummy_data_param { shape { dim: [1, 270000] } } }
+layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' inner_product_param { num_output: 1000 } }
+END
+cat >deep.prototxt <<END
+layer { name: 'data' type: 'DummyData' top: 'data' dummy_data_param { shape { dim: [1, 3400, 20, 20] } } }
+layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv' convolution_param { num_output: 4000 kernel_size: 3 } }
+END
+cat >photo.prototxt <<END
+input: 'data' input_shape { dim: [1, 3, 3000, 3000] }
+layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv' convolution_param { num_output: 32 kernel_size: 3 } }
+layer { name: 'pool' type: 'Pooling' bottom: 'conv' top: 'pool' pooling_param { pool: AVE global_pooling: true } }
+layer { name: 'p' type: 'Softmax' bottom: 'pool' top: 'p' }
+END
+# refused PATTERN COMMAND...: on $ranks ranks within the limit that the shell command $limit sets
+refused() {
+    pattern=$1
+    shift
+    # shellcheck disable=SC2016 # for the inner shell
+    if [ $ranks -eq 1 ]; then
+        sh -c "$limit"' && exec "$@"' sh "$POSEIDON" "$@" --threads=1 >dry.out 2>dry.err </dev/null
+    else
+        "$POSEIDON_MPIRUN" $ranks sh -c "$limit"' && exec "$@"' sh "$POSEIDON" "$@" --threads=1 >dry.out 2>dry.err
+    fi
+    status=$?
+    [ $status -eq 1 ] || fail "$limit, $1: status $status: $(tail -n 3 dry.err)"
+    grep -E -q "^poseidon $1: (rank [0-9]+ .*: )?$pattern" dry.err || fail "$limit, $1: expected '$pattern', found $(tail -n 3 dry.err)"
+}
+blobs='out of memory: [0-9]+ bytes for the arena of blobs'
+limited_commands() {
+    limit=$1 ranks=1
+    blobs_of_3000="the net's blobs need [0-9.]+ MiB at batch 3000, and [0-9.]+ MiB are free: about batch [0-9]+ would fit: $blobs"
+    refused "$blobs_of_3000" test --model=limited.prototxt --iterations=1 --weights="$work/w_iter_2.caffemodel.h5"
+    refused "$blobs_of_3000" time --model=limited.prototxt --phase=TEST
+}
+limited_group() { # of 900 MB
+    limited_commands "$1"
+    refused "$blobs_of_3000" extract --model=limited.prototxt --blobs=ip --weights="$work/w_iter_2.caffemodel.h5" features.h5
+    # two ranks, each of which would fit alone: the kernel would end one of them
+    sed 's/3000, 1/260, 1/' limited.prototxt >shared.prototxt
+    ranks=2
+    refused "the net's blobs need [0-9.]+ MiB at batch 260, and [0-9.]+ MiB are free: .* would fit: nothing was allocated" \
+        test --model=shared.prototxt --iterations=2 --weights="$work/w_iter_2.caffemodel.h5"
+    ranks=1
+    refused "out of memory: [0-9]+ bytes for the parameters, and the limits of this process and its job leave [0-9.]+ MB" \
+        time --model=wide.prototxt --phase=TEST
+    refused "deep.prototxt:2: layer 'conv' .Convolution.: out of memory: [0-9]+ bytes for a copy of weights, and the limits" \
+        time --model=deep.prototxt --phase=TEST
+    refused "the net's blobs need [0-9.]+ MiB at batch 1, and [0-9.]+ MiB are free: not even batch 1 would fit: $blobs" \
+        classify --model=photo.prototxt --weights="$work/w_iter_2.caffemodel.h5" "$abs_top_srcdir/tests/data/input/images/color.png"
+}
 if sanitized; then
     echo 'left out: limits of a process (the sanitizer takes terabytes of addresses)'
 else
     limited 4000 'ulimit -v 4096000'
+    limited_commands 'ulimit -v 4096000'
 fi
 group=/sys/fs/cgroup/memory$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)/poseidon-$$ file=memory.limit_in_bytes
 [ -d "${group%/*}" ] || group=/sys/fs/cgroup/poseidon-$$ file=memory.max
 if mkdir "$group" 2>/dev/null && echo 900M >"$group/$file"; then
     mkdir "$group/step" # of the job: its own limit is none
     limited 900 "echo \$\$ >$group/step/cgroup.procs"
+    limited_group "echo \$\$ >$group/step/cgroup.procs"
     left=100 # tries: the kernel lets go of a process after its end is known
     until rmdir "$group/step" 2>/dev/null || [ $((left -= 1)) -eq 0 ]; do sleep 0.05; done
 else
@@ -221,8 +275,26 @@ for ranks in 1 2; do
     refuses "not ready to train: the net's 786433000000 parameters, .* take at least [0-9.]+ TB on host .* with its $ranks rank.*, and .* of memory are left there"
     giant 1000 700 2 weight
     dry $ranks 1 'a giant batch' --solver=giant_solver.prototxt
-    refuses "not ready to train: the net's blobs need [0-9.]+ MiB at batch 700, and .* are free: about batch [0-9]+ would fit: nothing was allocated"
+    refuses "not ready to train: the net's blobs need [0-9.]+ MiB at batch 700, and .* are free: (about|not even) batch [0-9]+ would fit: nothing was allocated"
 done
+
+# a model that other programs' protobuf would refuse is told of before training; replayed, its parameters take no memory
+large() { # OUTPUTS: parameters of 33001 each
+    echo "layer { name: 'data' type: 'DummyData' top: 'data' top: 'label' dummy_data_param { shape { dim: [1, 33000] } shape { dim: 1 } } }
+layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' inner_product_param { num_output: $1 } }
+layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }" >large.prototxt
+}
+echo "net: 'large.prototxt' base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 snapshot_prefix: 'run/s'" >large.solver
+printf 'layer,type,forward_s,backward_s\ndata,DummyData,0,0\nip,InnerProduct,0.001,0.001\nloss,SoftmaxWithLoss,0,0\n' >large.csv
+exceeds='large.solver: a .caffemodel of this net exceeds 2 GB, more than Caffe and other programs take; snapshot_format: HDF5 has no such limit'
+large 16268
+dry 1 0 'the largest binary model' --solver=large.solver --engine=replay --tune=profile=large.csv
+grep -q 'exceeds 2 GB' dry.err && fail "$name: exceeds 2 GB"
+large 16269
+dry 1 0 'a larger one' --solver=large.solver --engine=replay --tune=profile=large.csv
+grep -q "$exceeds" dry.err || fail "$name: nothing is said of 2 GB: $(cat dry.err)"
+dry 1 0 'a larger one in HDF5' --solver=large.solver --engine=replay --tune=profile=large.csv --set snapshot_format=HDF5
+grep -q 'exceeds 2 GB' dry.err && fail "$name: exceeds 2 GB"
 
 # a rate at which nothing arrives, whether anything is trained or not
 dry 2 1 'a slow trickle' --comm=ps --tune=bandwidth-mbps=0.001

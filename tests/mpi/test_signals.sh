@@ -4,30 +4,6 @@
 . "$abs_top_srcdir/tests/mpi/common.sh"
 make_solver solver.prototxt 'max_iter: 1000000' 'display: 10' "snapshot_prefix: \"$work/run\""
 
-# ended WHAT STATUS: the run is over, with that status.
-ended() {
-    wait "$launcher"
-    status=$?
-    [ "$status" -eq "$2" ] || { fail "$1: exit status $status, expected $2"; tail -n 5 "$log"; }
-}
-
-count() { # TEXT
-    grep -c -e "$1" "$log"
-}
-
-states() {
-    ls run_iter_*.solverstate.h5 2>/dev/null | wc -l | tr -d ' '
-}
-
-# stopped WHAT SNAPSHOTS [STATUS]: orderly, with so many snapshots in all, and one word on it; status 75, or that.
-stopped() {
-    ended "$1" "${3:-75}"
-    [ "$(count 'Optimization stopped early')" = 1 ] || fail "$1: 'Optimization stopped early.' is not said once"
-    [ "$(count ': stopping after [0-9]* iterations')" = 1 ] || fail "$1: the reason is not said once"
-    [ "$(states)" = "$2" ] || fail "$1: $(states) snapshots, expected $2"
-    rm -f run_iter_*
-}
-
 begin 2 one.log --solver=solver.prototxt
 await 'Iteration 20 ' && kill -USR1 "$(cat pid.1)"
 stopped 'SIGUSR1 to one rank' 1
@@ -108,41 +84,8 @@ await 'Iteration 20, Testing' && kill -USR1 "$(pgrep -P $launcher)"
 stopped 'SIGUSR1 in a test' 1
 [ "$(count 'Test interrupted')" = 1 ] || fail "'Test interrupted.' is not said once"
 
-# The end of the time, by option or by the scheduler: stopped and saved before it; also in a test. Two starts lie
-# between our clock and the program's, and on a busy machine some seconds; who did not heed the limit would never end.
 # What takes its time does so waiting for its messages, not computing.
 slowly='--comm=ps --tune=bandwidth-mbps=100'
-limit=$((8 + 3 * took))
-# within WHAT: begun so long ago at most, and told in time; where starting takes seconds, that may be as much later.
-within() {
-    [ $(($(date +%s) - begun)) -le $((limit + 2 * took + 20)) ] || fail "$1: ended $(($(date +%s) - begun)) s after its start, the limit is $limit s"
-    left=$(sed -n "s/.*$1 ends in \(-*[0-9]*\) s: stopping after [0-9]* iterations.*/\1/p" "$log")
-    [ "${left:--1000}" -ge 0 ] || [ $((${left:--1000} + took)) -ge 2 ] || fail "$1: it is not told of in time: $(grep -e 'ends in' "$log")"
-}
-begun=$(date +%s)
-# shellcheck disable=SC2086 # words
-begin 2 limit.log --solver=solver.prototxt $slowly --time-limit=${limit}s
-stopped '--time-limit' 1
-within '--time-limit'
-begun=$(date +%s)
-# shellcheck disable=SC2086
-SLURM_JOB_END_TIME=$((begun + limit)) begin 2 slurm.log --solver=solver.prototxt $slowly
-stopped 'SLURM_JOB_END_TIME' 1
-within 'SLURM_JOB_END_TIME'
-begun=$(date +%s)
-PBS_WALLTIME=$limit begin 2 wall.log --solver=test.prototxt
-stopped 'PBS_WALLTIME' 1
-within 'PBS_WALLTIME'
-rm -f run_iter_* run.run
-# nothing left: the job says so after three starts
-for start in 1 2 3; do
-    POSEIDON_END_TIME=1 train 2 over.log --solver=solver.prototxt --batch=8 --resume
-    [ $? -eq 75 ] || { fail "start $start without time"; tail -n 3 over.log; }
-done
-POSEIDON_END_TIME=1 train 2 over.log --solver=solver.prototxt --batch=8 --resume
-[ $? -eq 1 ] && grep -q 'started 3 times at iteration 0' over.log || { fail 'starts without time go on for ever'; tail -n 3 over.log; }
-rm -f run_iter_* run.run
-
 # Snapshots by the clock, of which two stay.
 # shellcheck disable=SC2086
 begin 2 every.log --solver=solver.prototxt $slowly --snapshot-every=1s --keep=2

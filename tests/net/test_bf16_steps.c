@@ -229,13 +229,13 @@ static void fill_input(struct net *net, const struct engine *engine)
 
 static float net_step(struct net *net, const struct engine *engine, struct param *const *params)
 {
-    const struct run run = {.seed = 1};
+    const struct pass pass = {.seed = 1};
     float loss;
 
     for (int g = 0; g < net->ngroups; g++)
         net_touch(net, g);
-    ck_assert_msg(net_forward(net, &run, NULL, NULL) == 0 &&
-                      net_backward(net, &run, true, NULL) == 0,
+    ck_assert_msg(net_forward(net, &pass, NULL, NULL) == 0 &&
+                      net_backward(net, &pass, true, NULL) == 0,
                   "%s", error_text());
     ck_assert(engine->i->read(engine->context, &net->layers[net->nlayers - 1].tops[0]->value,
                               &loss) == 0);

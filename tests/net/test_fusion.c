@@ -70,15 +70,15 @@ static void fill_input(struct net *net, uint64_t seed, bool nan)
 
 static void pass(struct side *side, uint64_t seed, bool nan)
 {
-    const struct run run = {.seed = 3, .first_sample = 10 * seed};
+    const struct pass pass = {.seed = 3, .first_sample = 10 * seed};
     struct net *net = side->made.net;
 
     fill_input(net, seed, nan);
-    ck_assert_msg(net_forward(net, &run, NULL, NULL) == 0, "%s", error_text());
+    ck_assert_msg(net_forward(net, &pass, NULL, NULL) == 0, "%s", error_text());
     if (net->train)
-        ck_assert_msg(net_backward(net, &run, true, NULL) == 0, "%s", error_text());
-    if (side->engine.i->finish)
-        ck_assert_int_eq(side->engine.i->finish(side->engine.context), 0);
+        ck_assert_msg(net_backward(net, &pass, true, NULL) == 0, "%s", error_text());
+    if (side->engine.device.i->finish)
+        ck_assert_int_eq(side->engine.device.i->finish(side->engine.context), 0);
 }
 
 static void compare(const char *what, const char *name, const float *a, const float *b, size_t n)

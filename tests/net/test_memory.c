@@ -30,8 +30,8 @@ static void close_engine(void)
 
 static void finish(void)
 {
-    if (engine.i->finish)
-        ck_assert_int_eq(engine.i->finish(engine.context), 0);
+    if (engine.device.i->finish)
+        ck_assert_int_eq(engine.device.i->finish(engine.context), 0);
 }
 
 static void write_blob(struct blob *blob, const float *values)
@@ -101,7 +101,7 @@ static void spoil(const struct net *net, int step)
 /* What a pass gives: outputs and losses, then the gradients of parameters. */
 static float *run_pass(struct net *net, bool spoiled, size_t *count)
 {
-    const struct run run = {.seed = 3, .first_sample = 1000};
+    const struct pass pass = {.seed = 3, .first_sample = 1000};
     struct tensor grads = {.shape = {.naxes = 1, .dim = {(int64_t)net->elems}},
                            .data = net->engine_grads};
     size_t n = 0, total = 1;
@@ -114,12 +114,12 @@ static float *run_pass(struct net *net, bool spoiled, size_t *count)
     if (spoiled)
         spoil(net, -1);
     for (int l = 0; l < net->nlayers; l++) {
-        ck_assert_msg(net_layer_forward(net, l, &run) == 0, "%s", error_text());
+        ck_assert_msg(net_layer_forward(net, l, &pass) == 0, "%s", error_text());
         if (spoiled)
             spoil(net, l);
     }
     for (int l = net->nlayers - 1; l >= 0 && net->train; l--) {
-        ck_assert_msg(net_layer_backward(net, l, &run) == 0, "%s", error_text());
+        ck_assert_msg(net_layer_backward(net, l, &pass) == 0, "%s", error_text());
         if (spoiled)
             spoil(net, 2 * net->nlayers - 1 - l);
     }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/engine.h"
 #include "plan/probe.h"
 #include "util/error.h"
 
@@ -66,7 +67,7 @@ int main(int argc, char **argv)
     if (!status)
         status = topology_create(MPI_COMM_WORLD, &topology);
     if (!status)
-        status = probe_cluster(MPI_COMM_WORLD, &topology, computes ? &engine : NULL,
+        status = probe_cluster(MPI_COMM_WORLD, &topology, computes ? &engine.device : NULL,
                                argc > 1 ? argv[1] : NULL, true, &probe);
     if (!status)
         status = check(&probe, nranks) || compare(&probe, nranks);

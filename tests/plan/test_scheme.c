@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/codec.h"
+#include "device/codec.h"
 #include "simulate/choose.h"
 #include "tests/plan/schemes.h"
 #include "tests/suite.h"

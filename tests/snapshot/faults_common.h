@@ -18,7 +18,7 @@
 #include "tests/net/test_net_common.h"
 
 #include "snapshot/checkpoint.h"
-#include "snapshot/snapshot_writer.h"
+#include "keep/snapshot_writer.h"
 #include "snapshot/snapshot.h"
 #include "tests/suite.h"
 #include "util/clock.h"

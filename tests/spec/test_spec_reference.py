@@ -25,7 +25,7 @@ torch.set_num_threads(1)
 def weights(path):
     """{layer: [array, ...]} as protoc reads the file."""
     with open(path, "rb") as f:
-        text = subprocess.run(["protoc", "-I" + ROOT + "/src/spec", "--decode=caffe.NetParameter", "caffe.proto"],
+        text = subprocess.run(["protoc", "-I" + ROOT + "/src/nn/spec", "--decode=caffe.NetParameter", "caffe.proto"],
                               stdin=f, capture_output=True, check=True).stdout.decode()
     found = {}
     for block in re.split(r"^layers? \{$", text, flags=re.M)[1:]:

@@ -5,6 +5,8 @@
 #include "sync/sync_internal.h"
 #include "tests/sync/fakes.h"
 
+#include <assert.h>
+
 enum { TURNS = 3 }; /* that what is posted waits */
 
 struct late {

@@ -6,7 +6,7 @@
  * this worker's gradient of the iteration between. */
 #include <string.h>
 
-#include "engine/tree_sum.h"
+#include "device/tree_sum.h"
 #include "plan/cost.h"
 #include "sync/gradient.h"
 #include "sync/history.h"
@@ -138,7 +138,7 @@ static int flood_rebuild(struct sync *sync, int bucket, int64_t iteration)
 {
     const struct bucket *b = bucket_of(sync, bucket);
     struct flood *flood = sync->buckets[bucket].scheme_state;
-    float *own = sync->model.engine_grads + b->begin;
+    float *own = sync->model.device_grads + b->begin;
 
     for (int w = 0; w < sync->plan->nworkers; w++) {
         size_t place = place_of(sync, w, iteration);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "engine/engine.h"
 #include "layers/layer.h"
 #include "net/net.h"
 #include "plan/cost.h"
@@ -140,14 +141,14 @@ static double history_bytes(const struct plan *plan, int rank)
 
 /* Bytes that the rank's sync allocates beside the history. */
 static double measure(const struct model *model, const struct plan *plan,
-                      const struct engine *engine, int rank)
+                      const struct device *device, int rank)
 {
     struct sync_model arenas = {.elems = model->net->elems,
                                 .values = model->arena,
                                 .grads = model->arena,
-                                .engine_values = model->arena,
-                                .engine_grads = model->arena,
-                                .engine = engine};
+                                .device_values = model->arena,
+                                .device_grads = model->arena,
+                                .device = device};
     struct sync_update update = {.nhistory = 1};
     struct sync_options options = {.overlap = true, .sends.window = COST_USUAL_SIZES.window};
     struct sync *sync;
@@ -184,7 +185,7 @@ static void choose_ranks(const struct plan *plan, int out[SOME])
 }
 
 static void run(const char *name, const struct model *model, const char *comm, int ranks,
-                const struct engine *engine)
+                const struct device *device)
 {
     struct plan *plan = plan_of(model, comm, ranks);
     double parameters = (double)model->net->elems * sizeof(float), least = 1e30, most = 0;
@@ -195,7 +196,7 @@ static void run(const char *name, const struct model *model, const char *comm, i
     for (int b = 0; b < plan->nbuckets; b++)
         trees += plan->buckets[b].log_steps;
     for (int i = 0; i < SOME; i++) {
-        double bytes = measure(model, plan, engine, chosen[i]);
+        double bytes = measure(model, plan, device, chosen[i]);
         double planned = (double)plan_memory(plan, chosen[i]);
         uint64_t messages = plan_messages(plan, chosen[i]);
         REQUIRE(bytes >= planned && bytes <= planned + UNCOUNTED_BYTES,
@@ -242,7 +243,7 @@ int main(int argc, char **argv)
         model_open(argv[1], nets[n], &model);
         for (int c = 0; c < 3; c++)
             for (int ranks = 64; ranks <= 1024; ranks *= 4)
-                run(nets[n], &model, comms[c], ranks, &engine);
+                run(nets[n], &model, comms[c], ranks, &engine.device);
         model_close(&model);
     }
     engine_close(&engine);

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Writes tiny binary models and states with protoc, and some that protoc would not write by hand.
 
-    generate_models.py src/spec/caffe.proto OUTPUT_FOLDER [WEIGHTS_FOLDER]
+    generate_models.py src/nn/spec/caffe.proto OUTPUT_FOLDER [WEIGHTS_FOLDER]
 
 With WEIGHTS_FOLDER, which holds real .caffemodel files, writes real_weights.h as well: what protoc
 reads in them.

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Writes text_cases.txt: what protoc makes of pieces of text.
 
-    generate_text.py src/spec/caffe.proto >text_cases.txt
+    generate_text.py src/nn/spec/caffe.proto >text_cases.txt
 
 Each line is a case: the message that the text is read as, whether `protoc --encode` accepts it, the text, and
 the bytes that protoc gives; bytes that cannot be printed are "\\ooo". The reader has to agree with all of them.

@@ -1,0 +1,145 @@
+/* poseidon mean: computes the mean image of a data set, for transform_param's mean_file. */
+#include "commands/commands.h"
+#include "convert/image_stream.h"
+#include "commands/options.h"
+#include "commands/output_guard.h"
+
+#include "watch/signals.h"
+#include "util/error.h"
+#include "util/json.h"
+#include "util/units.h"
+#include "util/workers.h"
+
+#include <stdio.h>
+
+struct averaging {
+    char *path; /* borrowed from argv */
+    bool force, json, force_color, force_gray;
+    int threads;
+    struct source *source;
+    struct image_outputs outputs; /* mean NULL: print only the means of channels */
+};
+
+static int arguments_parse(struct averaging *a, int argc, char **argv)
+{
+    const struct option options[] = {
+        {"force-color", OPTION_FLAG, &a->force_color, NULL,
+         "decode encoded images to three channels"},
+        {"force-gray", OPTION_FLAG, &a->force_gray, NULL, "decode encoded images to one channel",
+         .not_with = "force-color", .why = "decodes to another number of channels"},
+        {"threads", OPTION_THREADS, &a->threads, "N", "threads that decode (the number of cores)"},
+        {"force", OPTION_FLAG, &a->force, NULL, "replace DST if it exists"},
+        {"json", OPTION_FLAG, &a->json, NULL, "the result as JSON"},
+    };
+    const struct command_line line = {
+        .command = "mean",
+        .synopsis = "SRC [DST.h5|DST.binaryproto] [OPTIONS]",
+        .about =
+            "Averages all images of SRC (HDF5, LMDB or LevelDB, as Data layers read them) pixel by "
+            "pixel, for a transform_param's mean_file, and prints the mean of every channel, for "
+            "its mean_value.",
+        .example = "  poseidon mean flowers.h5 flowers-mean.h5",
+        OPTION_ROWS(options),
+        .least_words = 1,
+        .max_words = 2,
+        .expected = "expected SRC: an HDF5 file, an LMDB or a LevelDB; --help explains",
+    };
+    int nwords, status = options_parse(&line, argc, argv, &nwords);
+
+    if (status)
+        return status;
+    a->path = argv[1];
+    a->outputs.mean = nwords > 1 ? argv[2] : NULL;
+    return 0;
+}
+
+static int read_image(void *context, uint64_t number, struct streamed *out)
+{
+    const struct averaging *a = context;
+
+    return source_read_record(a->source, number, &out->record);
+}
+
+static int add_image(void *context, uint64_t number, const struct streamed *image)
+{
+    struct averaging *a = context;
+    const struct record *record = &image->record;
+
+    if (image->failed)
+        return error_set("%s", image->error);
+    return mean_image_add(&a->outputs.sum, &record->shape, record->type, record->data)
+               ? error_context("%s: record %llu", a->path, (unsigned long long)number)
+               : 0;
+}
+
+static int result_json(const struct averaging *a)
+{
+    struct json json = {.depth = 0};
+
+    json_object_begin(&json);
+    json_put_string(&json, "file", a->outputs.mean);
+    json_put_uint(&json, "records", a->outputs.sum.count);
+    json_put_ints(&json, "shape", a->outputs.sum.shape.naxes, a->outputs.sum.shape.dim);
+    json_put_array(&json, "mean_value");
+    for (int64_t c = 0; c < a->outputs.sum.shape.dim[0]; c++)
+        json_double(&json, mean_image_channel(&a->outputs.sum, c));
+    json_array_end(&json);
+    json_object_end(&json);
+    return json_print(&json, stdout);
+}
+
+/* Prints the result. The lines of channels are those of Caffe's compute_image_mean. */
+static int result_print(const struct averaging *a)
+{
+    if (a->json)
+        return result_json(a);
+    for (int64_t c = 0; c < a->outputs.sum.shape.dim[0]; c++)
+        printf("mean_value channel [%lld]: %g\n", (long long)c,
+               mean_image_channel(&a->outputs.sum, c));
+    if (a->outputs.mean)
+        printf("%s: the mean of %s of %lldx%lldx%lld\n", a->outputs.mean,
+               units_count((long long)a->outputs.sum.count, "image").text,
+               (long long)a->outputs.sum.shape.dim[0], (long long)a->outputs.sum.shape.dim[1],
+               (long long)a->outputs.sum.shape.dim[2]);
+    return 0;
+}
+
+static int average(struct averaging *a)
+{
+    static const char *const ends[] = {".h5", ".hdf5", ".binaryproto", NULL};
+    const char *out = a->outputs.mean;
+    enum image_color color = a->force_color  ? IMAGE_COLOR
+                             : a->force_gray ? IMAGE_GRAY
+                                             : IMAGE_AS_STORED;
+
+    if ((out && (output_check(out, a->force, 1, (const char *const *)&a->path) ||
+                 output_check_ending(out, ends))) ||
+        source_open_images(a->path, false, color, &a->source))
+        return -1;
+    const struct image_stream stream = {.count = a->source->nrecords,
+                                        .threads = a->threads,
+                                        .progress = !a->json,
+                                        .read = read_image,
+                                        .take = add_image,
+                                        .outputs = &a->outputs,
+                                        .interrupted = signals_pending,
+                                        .release = signals_release,
+                                        .context = a};
+
+    signals_hold();
+    return image_stream_run(&stream) || image_outputs_commit(&a->outputs) ? -1 : result_print(a);
+}
+
+int command_mean(int argc, char **argv)
+{
+    struct averaging a = {.threads = workers_usual()};
+    int status = arguments_parse(&a, argc, argv);
+
+    if (status)
+        return status;
+    status = average(&a);
+    image_outputs_free(&a.outputs);
+    source_close(a.source);
+    signals_release();
+    return status;
+}

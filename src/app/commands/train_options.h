@@ -1,0 +1,31 @@
+/* The command line of poseidon train. */
+#ifndef POSEIDON_COMMANDS_TRAIN_OPTIONS_H
+#define POSEIDON_COMMANDS_TRAIN_OPTIONS_H
+
+#include <limits.h>
+
+#include "commands/options_rows.h"
+#include "job/trainer_options.h"
+
+struct train_request {
+    struct trainer_options options; /* texts are borrowed from argv, settings from below */
+    struct option_list settings;    /* --set */
+    struct option_list curves;      /* --curves */
+    struct strbuf alike;            /* options that ranks must share, for command_start. Owned */
+    struct strbuf run;              /* options that all starts of the run must share. Owned */
+    const char *gpu, *rank_log, *fake_data, *reproducible; /* NULL: not given */
+    char trace[PATH_MAX];                                  /* file of --trace */
+    bool force;
+    char comm_help[COMM_HELP_BYTES]; /* help text of --comm */
+};
+
+/* Parses the command line; returns like options_parse. Do not move the request afterwards. */
+int train_options_parse(int argc, char **argv, struct train_request *request);
+
+/* Settles options that need others' values; fails if options exclude each other. train_checks.c */
+int train_options_settle(struct train_request *request);
+
+/* Prints the names that --tune accepts on standard output. */
+void train_options_print_tuning(void);
+
+#endif

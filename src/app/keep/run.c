@@ -1,0 +1,487 @@
+/* Whose snapshots a training writes and reads. The one rule: a run goes on from its own snapshots
+ * alone, whatever else lies under the prefix, so that no job ends with the model of another. Its
+ * name stands in every snapshot and in PREFIX.run, with what it trains; --snapshot=FILE asks
+ * for neither. */
+#include "keep/run_internal.h"
+
+#include "keep/scores.h"
+
+#include "snapshot/snapshot.h"
+#include "util/agreement.h"
+#include "util/agree.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/path.h"
+#include "util/units.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FRUITLESS_STARTS = 3 }; /* in a row; the next one fails */
+
+/* ---- which run ---- */
+
+char *run_best_model(const struct training_run *run)
+{
+    return snapshot_model_path(run_prefix(run), SNAPSHOT_BEST, run_writes_binary(run));
+}
+
+/* The run's name where a run is resumed whose file is gone: the newest state's. */
+static int name_of_newest(struct training_run *run)
+{
+    const struct checkpoint_entry *newest = &run->list.entries[0];
+
+    if (!newest->owner.run || run_check_name(newest->owner.run))
+        return error_set("--resume: %s does not name its run, and there is no %s: "
+                         "--snapshot=%s resumes from it all the same",
+                         newest->path, run->path, newest->path);
+    snprintf(run->file.run, sizeof run->file.run, "%s", newest->owner.run);
+    return 0;
+}
+
+static bool is_own(const struct training_run *run, const struct checkpoint_entry *entry)
+{
+    return entry->owner.run && !strcmp(entry->owner.run, run->file.run);
+}
+
+/* --run without --resume starts anew: what has that name already would be taken for its own. */
+static int check_fresh(const struct training_run *run)
+{
+    for (int i = 0; i < run->list.count; i++)
+        if (is_own(run, &run->list.entries[i]))
+            return error_set("--run=%s: %s already belongs to a run of that name: --resume "
+                             "continues it, another name or snapshot_prefix starts a new one",
+                             run->file.run, run->list.entries[i].path);
+    return 0;
+}
+
+static int find_name(struct training_run *run)
+{
+    const struct trainer_options *o = run->job->options;
+
+    if (o->run) {
+        snprintf(run->file.run, sizeof run->file.run, "%s", o->run);
+        return o->resume ? 0 : check_fresh(run);
+    }
+    if (o->resume && run->found.run[0])
+        strcpy(run->file.run, run->found.run);
+    else if (o->resume && run->list.count > 0)
+        return name_of_newest(run);
+    else
+        return run_new_name(run->file.run);
+    return 0;
+}
+
+static const struct checkpoint_entry *newest_candidate(const struct training_run *run)
+{
+    for (int i = 0; i < run->list.count && run->job->options->resume; i++)
+        if (is_own(run, &run->list.entries[i]))
+            return &run->list.entries[i];
+    return NULL;
+}
+
+/* PREFIX.run tells of the run that goes on. */
+static bool is_known(const struct training_run *run)
+{
+    return run->found.run[0] && !strcmp(run->found.run, run->file.run);
+}
+
+/* Behind the last iteration only the last test is left, of a run that was stopped or killed in it.
+ */
+static bool has_reached_end(const struct training_run *run, int64_t iteration)
+{
+    bool unfinished = run->job->options->resume && is_known(run) && run->found.end != RUN_DONE &&
+                      iteration == run->job->max_iter;
+
+    return iteration >= run->job->max_iter && !unfinished;
+}
+
+bool run_is_finished(const struct training_run *run, const struct train_state *at)
+{
+    if (!has_reached_end(run, at->iteration))
+        return false;
+    LOG_INFO(run->job->log,
+             "Nothing is left to do: the snapshot is of iteration %" PRId64
+             ", and training ends with iteration %d. No file is written; a larger max_iter trains "
+             "on",
+             at->iteration, run->job->max_iter);
+    return true;
+}
+
+/* A run that has come to its end would "go on" by saying so at once: to a new job, with the model
+ * of the old one. Who names the run means that very one. */
+static int check_unfinished(const struct training_run *run)
+{
+    const struct checkpoint_entry *newest = newest_candidate(run);
+    char more[160] = "raise max_iter";
+
+    if (!run->job->options->resume || run->job->options->run || !newest ||
+        !has_reached_end(run, newest->iteration))
+        return 0;
+    if (policy_follows_end(&run->job->policy))
+        snprintf(
+            more, sizeof more,
+            "raise max_iter and give --snapshot=FILE, for the rates of lr_policy \"%s\" follow "
+            "max_iter and would be others",
+            run->job->solver->lr_policy);
+    return error_set("--resume: run '%s' is finished: %s is its iteration %" PRId64
+                     " of %d. To train on, %s; to start again, leave --resume out or give the "
+                     "solver another snapshot_prefix; --run=%s names this run",
+                     run->file.run, newest->path, newest->iteration, run->job->max_iter, more,
+                     run->file.run);
+}
+
+static bool keeps_snapshots(const struct training_run *run)
+{
+    const Caffe__SolverParameter *s = run->job->solver;
+
+    return !job_rehearses(run->job) && s->snapshot_prefix &&
+           (s->snapshot > 0 || s->snapshot_after_train);
+}
+
+static int open_run(struct training_run *run)
+{
+    const struct trainer_options *o = run->job->options;
+    const struct checkpoint_entry *newest;
+    struct snapshot_owner given = {.run = NULL};
+    bool there = false;
+
+    run->keeps = keeps_snapshots(run);
+    run->file.iteration = run->file.best = -1;
+    if (job_rehearses(run->job) || !run_prefix(run))
+        return 0;
+    run->path = run_file_path(run_prefix(run));
+    if (!run->path ||
+        ((run->keeps || o->resume) && run_file_read(run->path, &run->found, &there)) ||
+        ((run->keeps || o->run || o->resume) &&
+         checkpoint_list_create(run_prefix(run), run->keeps, &run->list)) ||
+        find_name(run) || prefix_lock_name(run->lock, run->file.run))
+        return -1;
+    newest = newest_candidate(run);
+    if (newest) {
+        run->global_batch = newest->owner.global_batch;
+        run->saved_plan = newest->owner.plan ? strdup(newest->owner.plan) : NULL;
+    } else if (o->resume && is_known(run))
+        run->global_batch = run->found.global_batch;
+    else if (o->snapshot && checkpoint_read_owner(o->snapshot, &given) == 0) {
+        run->saved_plan = given.plan;
+        given.plan = NULL;
+    }
+    snapshot_owner_free(&given);
+    return 0;
+}
+
+/* The lock comes first: what lies there must not change while it is looked at. */
+static int take_prefix(struct training_run *run)
+{
+    if (!keeps_snapshots(run))
+        return 0;
+    if (snapshot_probe(run_prefix(run)))
+        return -1;
+    return prefix_lock_take(run_prefix(run), run->job->options->resume, run->job->log, &run->lock);
+}
+
+int run_open_all(struct training_run *run)
+{
+    MPI_Comm world = run->job->world;
+    int status = run->job->rank == 0 ? take_prefix(run) || open_run(run) : 0;
+    double left =
+        run->job->options->deadline.end - clock_seconds(); /* clocks differ from host to host */
+
+    if (error_agree(world, status) || agree_share(world, &left, sizeof left) ||
+        agree_share(world, &run->global_batch, sizeof run->global_batch))
+        return -1;
+    run->ends = clock_seconds() + left;
+    return agree_share_text(world, &run->saved_plan);
+}
+
+/* ---- whether it is this one ---- */
+
+int run_check_same(struct training_run *run)
+{
+    const struct checkpoint_entry *newest = newest_candidate(run);
+    struct strbuf difference = {.data = NULL};
+
+    if (!run->path || !run->job->options->resume)
+        return 0;
+    assert(run->job->rank == 0 && run->digest[0]);
+    if (check_unfinished(run))
+        return -1;
+    if (is_known(run)) {
+        if (!strcmp(run->found.digest, run->digest))
+            return 0;
+        agreement_difference(run->found.about, strbuf_text(&run->about), &difference);
+        error_set(
+            "--resume: %s is of run '%s', which trains something else (%s): give the solver "
+            "another snapshot_prefix to start again, or --snapshot=FILE to resume all the same",
+            run->path, run->found.run,
+            difference.length ? strbuf_text(&difference) : "its digest differs");
+        strbuf_free(&difference);
+        return -1;
+    }
+    if (newest && newest->owner.digest && strcmp(newest->owner.digest, run->digest))
+        return error_set("--resume: %s is of run '%s', which trains something else (solver, net, "
+                         "data or seed): --snapshot=FILE resumes from it all the same",
+                         newest->path, run->file.run);
+    return 0;
+}
+
+/* ---- going on ---- */
+
+/* Of these the newest, and how many there are. */
+static const struct checkpoint_entry *
+newest_where(const struct training_run *run,
+             bool (*is)(const struct training_run *, const struct checkpoint_entry *), int *count)
+{
+    const struct checkpoint_entry *newest = NULL;
+
+    *count = 0;
+    for (int i = run->list.count - 1; i >= 0; i--)
+        if (is(run, &run->list.entries[i])) {
+            newest = &run->list.entries[i];
+            ++*count;
+        }
+    return newest;
+}
+
+static bool is_ignored(const struct training_run *run, const struct checkpoint_entry *entry)
+{
+    return !is_own(run, entry);
+}
+
+/* Another run's, of an iteration at which this run will write its own. */
+static bool is_in_the_way(const struct training_run *run, const struct checkpoint_entry *entry)
+{
+    const Caffe__SolverParameter *s = run->job->solver;
+    int64_t at = entry->iteration, end = run->job->max_iter;
+
+    return !is_own(run, entry) && at > run->file.begun &&
+           path_ends(entry->path, ".h5") != run_writes_binary(run) &&
+           ((at <= end && course_is_due(s->snapshot, at)) ||
+            (s->snapshot_after_train && at == end));
+}
+
+static void warn_of_overwriting(const struct training_run *run)
+{
+    int count;
+    const struct checkpoint_entry *newest = newest_where(run, is_in_the_way, &count);
+
+    if (run->keeps && newest)
+        LOG_WARNING(run->job->log,
+                    "This run overwrites %s of other runs, the newest of them %s of run "
+                    "'%s': another snapshot_prefix (--snapshot-prefix) keeps them",
+                    units_count(count, "snapshot").text, newest->path,
+                    newest->owner.run ? newest->owner.run : "unknown");
+}
+
+static void tell_others(const struct training_run *run)
+{
+    int others;
+    const struct checkpoint_entry *newest = newest_where(run, is_ignored, &others);
+
+    if (newest)
+        LOG_INFO(run->job->log,
+                 "Ignoring %s of other runs, the newest of them %s of run '%s'; this run is '%s'",
+                 units_count(others, "snapshot").text, newest->path,
+                 newest->owner.run ? newest->owner.run : "unknown", run->file.run);
+}
+
+/* The type of solver that made the history: Caffe takes any that has as many arrays. One whose
+ * arrays mean something else, such as momentum for a sum of squares, would be NaN or no training at
+ * all. */
+static int check_rule(const struct training_run *run, const char *path, const char *type)
+{
+    enum rule_kind now = run->job->rule.kind, then;
+
+    if (!type || rule_kind_from_name(type, &then) || then == now) { /* Caffe's do not say */
+        error_clear();
+        return 0;
+    }
+    if (!rule_kinds_alike(then, now))
+        return error_set("%s: its history is of type \"%s\", and the solver's type is \"%s\", to "
+                         "which those numbers mean something else; --weights takes the "
+                         "parameters alone",
+                         path, type, rule_kind_name(now));
+    LOG_WARNING(run->job->log, "%s: its history is of type \"%s\"; type \"%s\" goes on with it",
+                path, type, rule_kind_name(now));
+    return 0;
+}
+
+static int try_state(struct training_run *run, const char *path, const char *type, float *history,
+                     struct train_state *at)
+{
+    if (check_rule(run, path, type))
+        return -1;
+    if (checkpoint_resume(path, run->net, job_histories(run->job), history, at, &run->model,
+                          run->job->log))
+        return -1;
+    if (run->global_batch > 0 && run->global_batch != job_samples(run->job))
+        LOG_WARNING(run->job->log,
+                    "The run took %" PRId64 " samples an iteration and takes %" PRId64
+                    " from here on; "
+                    "--global-batch=%" PRId64 " would keep it",
+                    run->global_batch, job_samples(run->job), run->global_batch);
+    return 0;
+}
+
+int run_take_state(struct training_run *run, const char *path, float *history,
+                   struct train_state *at)
+{
+    struct snapshot_owner owner;
+    int status;
+
+    if (checkpoint_read_owner(path, &owner))
+        return -1;
+    run->global_batch = owner.global_batch;
+    status = try_state(run, path, owner.rule, history, at);
+    snapshot_owner_free(&owner);
+    return status;
+}
+
+int run_resume(struct training_run *run, float *history, struct train_state *at, bool *resumed)
+{
+    int failed = 0;
+
+    assert(run->job->rank == 0);
+    tell_others(run);
+    for (int i = 0; i < run->list.count; i++) {
+        const struct checkpoint_entry *entry = &run->list.entries[i];
+        assert(i == 0 || entry->iteration <= entry[-1].iteration); /* the newest first */
+        if (!is_own(run, entry))
+            continue;
+        if (try_state(run, entry->path, entry->owner.rule, history, at) == 0) {
+            *resumed = true;
+            run->file.iteration = entry->iteration;
+            return 0;
+        }
+        LOG_WARNING(run->job->log, "Ignoring %s: %s", entry->path, error_text());
+        failed++;
+    }
+    if (failed > 0)
+        return error_set("--resume: none of %s of run '%s' can be read, the last one: %s",
+                         units_count(failed, "snapshot").text, run->file.run, error_text());
+    LOG_INFO(run->job->log, "No snapshot %s_iter_* of run '%s' yet: starting as without --resume",
+             run_prefix(run), run->file.run);
+    return 0;
+}
+
+bool run_has_written(const struct training_run *run, int64_t iteration)
+{
+    char *path = snapshot_state_path(run_prefix(run), iteration, run_writes_binary(run));
+    bool found = false;
+
+    for (int i = 0; path && i < run->list.count && !found; i++)
+        found = is_own(run, &run->list.entries[i]) && !strcmp(run->list.entries[i].path, path);
+    free(path);
+    return found;
+}
+
+static bool file_exists(const void *context, int64_t iteration)
+{
+    return run_has_written(context, iteration);
+}
+
+int run_find_best_all(struct training_run *run, bool resumed, struct scores *scores)
+{
+    struct course *course = &scores->course;
+    struct course_best noted = {.iteration = -1}, gone;
+
+    if (!course->keeps_best)
+        return 0;
+    if (run->job->rank == 0) {
+        if (resumed && is_known(run) && !strcmp(run->found.best_of, scores->name))
+            noted = (struct course_best){run->found.best, run->found.best_score};
+        course->best = course_find_best(course, noted, file_exists, run, &gone);
+        if (gone.iteration >= 0 && run->job->options->resume)
+            LOG_WARNING(run->job->log,
+                        "The best snapshot, of iteration %" PRId64 " (%s = %g), is gone: the next "
+                        "test counts as the best",
+                        gone.iteration, scores->name, gone.score);
+        run->file.best = course->best.iteration;
+        run->file.best_score = course->best.score;
+        snprintf(run->file.best_of, sizeof run->file.best_of, "%s", scores->name);
+    }
+    return agree_share(run->job->world, &course->best, sizeof course->best);
+}
+
+/* ---- PREFIX.run ---- */
+
+int run_write_file(struct training_run *run)
+{
+    assert(!run->keeps || (run->path && run->lock)); /* no one writes where others may */
+    return run->keeps ? run_file_write(run->path, &run->file) : 0;
+}
+
+static int count_start(struct training_run *run, int64_t first)
+{
+    bool again = run->job->options->resume && is_known(run) && run->found.begun == first &&
+                 first < run->job->max_iter;
+
+    run->file.begun = first;
+    run->file.starts = again ? run->found.starts + 1 : 1;
+    if (run->file.starts <= FRUITLESS_STARTS)
+        return 0;
+    return error_set(
+        "run '%s' was started %d times at iteration %" PRId64
+        " and never wrote a later snapshot. If it ended with a message, mend its cause; if its "
+        "time was over, give it more (the job's limit, --time-limit), or save more often "
+        "(snapshot, --snapshot-every). Without %s the next start is the first again",
+        run->file.run, FRUITLESS_STARTS, first, run->path);
+}
+
+int run_begin(struct training_run *run, int64_t first, char *plan)
+{
+    assert(!run->plan && first >= 0); /* once */
+    run->plan = plan;
+    if (job_rehearses(run->job) || !run_prefix(run))
+        return 0;
+    memcpy(run->file.digest, run->digest, sizeof run->digest);
+    run->file.about = strbuf_take(&run->about);
+    run->file.global_batch = job_samples(run->job);
+    run->file.ranks = run->job->nranks;
+    run->file.end = RUN_GOES_ON;
+    if (!run->plan || !run->file.about || count_start(run, first))
+        return -1;
+    LOG_INFO(run->job->log, "Run '%s'%s", run->file.run,
+             run->file.starts > 1 ? ", started again from where it last began" : "");
+    warn_of_overwriting(run);
+    return run_write_file(run);
+}
+
+int run_end(struct training_run *run, bool stopped)
+{
+    if (!run->path)
+        return 0;
+    if (run->writer)
+        (void)snapshot_writer_best(run->writer, &run->file.best, &run->file.best_score);
+    run->file.end = stopped ? RUN_STOPPED : RUN_DONE;
+    return run_write_file(run);
+}
+
+void run_close(struct training_run *run)
+{
+    snapshot_writer_destroy(run->writer);
+    prefix_lock_release(run->lock);
+    checkpoint_list_free(&run->list);
+    run_file_free(&run->file);
+    run_file_free(&run->found);
+    strbuf_free(&run->about);
+    free(run->path);
+    free(run->saved_plan);
+    free(run->model);
+    free(run->plan);
+    *run = (struct training_run){.job = run->job};
+}
+
+void run_abandon(struct training_run *run)
+{
+    char *message = strdup(error_text());
+
+    (void)run_finish_saving(run, false);
+    run_close(run);
+    if (message)
+        error_set("%s", message);
+    free(message);
+}

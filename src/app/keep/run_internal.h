@@ -1,0 +1,22 @@
+/* PRIVATE to run.c and run_saving.c. */
+#ifndef POSEIDON_KEEP_RUN_INTERNAL_H
+#define POSEIDON_KEEP_RUN_INTERNAL_H
+
+#include "keep/run.h"
+
+static inline const char *run_prefix(const struct training_run *run)
+{
+    return run->job->solver->snapshot_prefix;
+}
+
+static inline bool run_writes_binary(const struct training_run *run)
+{
+    return run->job->solver->snapshot_format ==
+           CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__BINARYPROTO;
+}
+
+/* PREFIX.run, where snapshots are written. On one thread at a time: the writer's between the first
+ * snapshot and the last. */
+int run_write_file(struct training_run *run);
+
+#endif

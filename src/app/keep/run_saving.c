@@ -1,0 +1,173 @@
+/* What a training writes under its prefix: by the writer, which has a thread of its own. */
+#include "keep/run_internal.h"
+
+#include "job/rates.h"
+#include "keep/scores.h"
+
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of the snapshot at the end: where training failed, at least, and where no time limit is known. */
+enum { LAST_TRIES_SECONDS = 15, LONG_TRIES_SECONDS = 600 };
+
+#define USUAL_SAVING_Bps 50e6 /* until one was timed: a busy file server */
+
+/* On the writer's thread, which alone touches run.file between the first snapshot and the last. */
+static int note_snapshot(void *context, int64_t iteration)
+{
+    struct training_run *run = context;
+
+    if (iteration > run->file.iteration) /* the best may come late */
+        run->file.iteration = iteration;
+    (void)snapshot_writer_best(run->writer, &run->file.best, &run->file.best_score);
+    return run_write_file(run);
+}
+
+static int check_prefix(void *context)
+{
+    const struct training_run *run = context;
+
+    return prefix_lock_check(run->lock);
+}
+
+static bool is_told_to_stop(void *context)
+{
+    const struct training_run *run = context;
+
+    return run->told_to_stop(run->job->options->signals);
+}
+
+/* The best of a run that goes on, where nothing but its score had it saved. */
+static bool was_not_due(const struct training_run *run, int64_t iteration)
+{
+    return iteration == run->file.best && iteration != run->file.begun &&
+           !course_is_due(run->job->solver->snapshot, iteration);
+}
+
+static int open_writer(struct training_run *run)
+{
+    struct snapshot_writer_options options = {.prefix = run_prefix(run),
+                                              .binary = run_writes_binary(run),
+                                              .net = run->net,
+                                              .nhistory = run->job->rule.nhistory,
+                                              .average = run->average,
+                                              .keep = run->job->options->keep,
+                                              .log = run->job->log,
+                                              .context = run,
+                                              .check = check_prefix,
+                                              .written = note_snapshot,
+                                              .hurries = is_told_to_stop};
+    const struct checkpoint_list *list = &run->list;
+    int status;
+
+    cores_enter(&run->job->cores, CORES_ALL);
+    status = snapshot_writer_create(&options, &run->writer);
+    cores_enter(&run->job->cores, CORES_COMPUTE);
+    if (status)
+        return -1;
+    for (int i = list->count - 1; i >= 0; i--)
+        if (run_has_written(run, list->entries[i].iteration) &&
+            list->entries[i].iteration <= run->file.begun &&
+            snapshot_writer_add(run->writer, list->entries[i].iteration,
+                                was_not_due(run, list->entries[i].iteration)))
+            return -1;
+    if (run->file.best >= 0)
+        snapshot_writer_mark_best(run->writer, run->file.best, run->file.best_score);
+    snapshot_writer_prune(run->writer);
+    return 0;
+}
+
+/* Puts around the message, which says where they are, since when and what to do. */
+static int report_nonfinite(struct training_run *run, const struct rates *rates, int64_t iteration)
+{
+    char *where = strdup(error_text()), *newest = NULL;
+
+    (void)run_finish_saving(run, false); /* the one before may be on its way */
+    if (run->writer)
+        newest = snapshot_writer_newest(run->writer);
+    error_set("after iteration %" PRId64
+              ": %s: training has diverged, and these parameters are not "
+              "kept; lower base_lr (the rate was %g), or set clip_gradients%s%s",
+              iteration, where ? where : "values are not finite",
+              (double)rates_of(rates, iteration > rates->first ? iteration - 1 : iteration),
+              newest ? "; --resume continues from " : "", newest ? newest : "");
+    free(where);
+    free(newest);
+    return -1;
+}
+
+int run_save(struct training_run *run, const struct rates *rates, const float *history,
+             const struct train_state *state)
+{
+    struct snapshot_owner owner = {.run = run->file.run,
+                                   .digest = run->digest,
+                                   .rule = (char *)(uintptr_t)rule_kind_name(run->job->rule.kind),
+                                   .plan = run->plan,
+                                   .global_batch = run->file.global_batch};
+    int status;
+
+    assert(state->iteration >= run->file.begun);
+    if (!run->writer && open_writer(run))
+        return -1;
+    status = snapshot_writer_save(run->writer, history, state, &owner);
+    if (status)
+        run_drop_residuals(run, state->iteration);
+    return status == CHECKPOINT_NOT_FINITE ? report_nonfinite(run, rates, state->iteration)
+                                           : status;
+}
+
+int run_check_values(struct training_run *run, const struct rates *rates, int64_t end)
+{
+    if (net_pull_values(run->net))
+        return -1;
+    return checkpoint_look(run->net, false) ? report_nonfinite(run, rates, end) : 0;
+}
+
+int run_expect_saving(struct training_run *run)
+{
+    const struct trainer_options *o = run->job->options;
+    bool saves = run->job->solver->snapshot > 0 || o->snapshot_every > 0;
+    bool keeps = run->keeps && (o->keep > 0 || o->keep_best); /* what a kill has left undone */
+
+    return run->job->rank == 0 && !job_rehearses(run->job) && (saves || keeps) && !run->writer
+               ? open_writer(run)
+               : 0;
+}
+
+int run_mark_best(struct training_run *run, const struct course *course)
+{
+    if (!course->keeps_best)
+        return 0;
+    assert(run->keeps && course->best.iteration > 0); /* nothing is trained at iteration 0 */
+    if (!run->writer && open_writer(run))
+        return -1;
+    snapshot_writer_mark_best(run->writer, course->best.iteration, course->best.score);
+    return 0;
+}
+
+int run_finish_saving(struct training_run *run, bool patient)
+{
+    double left = run->ends - run->job->options->deadline.margin - clock_seconds();
+
+    if (isinf(run->ends))
+        left = LONG_TRIES_SECONDS;
+    return snapshot_writer_finish(run->writer,
+                                  patient && left > LAST_TRIES_SECONDS ? left : LAST_TRIES_SECONDS);
+}
+
+double run_saving_seconds(const struct training_run *run)
+{
+    double measured = run->writer ? snapshot_writer_seconds(run->writer) : 0;
+    double bytes = (double)run->net->nlearnable * sizeof(float) * (1 + job_histories(run->job)) +
+                   run->residuals_bytes;
+
+    return job_rehearses(run->job) ? 0
+           : measured > 0          ? measured + run->residuals_seconds
+                                   : 0.2 + bytes / USUAL_SAVING_Bps;
+}

@@ -1,0 +1,408 @@
+/* What a training says before it begins: files' notices, the net, where and how it computes. */
+#include "say/output.h"
+
+#include "compute/balance.h"
+
+#include "report/net_table.h"
+#include "spec/field.h"
+#include "util/path.h"
+#include "util/suggest.h"
+#include "util/units.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Fields of Caffe's that do nothing here. */
+static void warn_of_unused(const struct job *job)
+{
+    const Caffe__SolverParameter *solver = job->solver;
+    const char *file = job->options->solver;
+
+    if (solver->debug_info || job->defs.train->param->debug_info)
+        LOG_WARNING(job->log,
+                    "%s: debug_info has no effect: values and gradients are not printed ('poseidon "
+                    "extract' writes a layer's values)",
+                    solver->debug_info ? file : job->defs.train->file);
+    if (solver->snapshot_diff)
+        LOG_WARNING(job->log, "%s: snapshot_diff has no effect: snapshots hold no gradients", file);
+    if (solver->has_layer_wise_reduce && !solver->layer_wise_reduce)
+        LOG_WARNING(
+            job->log,
+            "%s: layer_wise_reduce: false has no effect; --tune=overlap=none sends gradients "
+            "when all are there",
+            file);
+}
+
+/* How often a test goes through its records, but for once or less with whole batches. */
+static void say_pass(const struct job *job, int i, const struct test_pass *pass)
+{
+    uint64_t samples = pass->batch * (uint64_t)pass->batches;
+
+    if (pass->batches == 0)
+        LOG_WARNING(job->log, "%s: test_iter is 0: test net #%d is not run", job->options->solver,
+                    i);
+    else if (pass->unable)
+        LOG_WARNING(job->log, "Test net #%d: %s: %s", i, test_pass_twice, pass->unable);
+    else if (pass->rest)
+        LOG_INFO(job->log,
+                 "Test net #%d: a test is one pass over %" PRIu64 " records; its last batch has "
+                 "%" PRIu64 " samples",
+                 i, pass->records, test_pass_samples(pass, pass->batches - 1));
+    else if (pass->records && samples > pass->records)
+        LOG_WARNING(job->log,
+                    "%s: test net #%d: test_iter %d x batch %" PRIu64 " are %.4g passes over "
+                    "%" PRIu64 " records in every test; test_iter: %" PRIu64 " is one",
+                    job->options->solver, i, pass->batches, pass->batch,
+                    (double)samples / (double)pass->records, pass->records,
+                    (pass->records + pass->batch - 1) / pass->batch);
+}
+
+/* Of the training net's state, as the files give it. */
+static int level_of(const struct job *job)
+{
+    const Caffe__NetState *last = job->solver->train_state, *net = job->defs.train->param->state;
+
+    return last && last->has_level ? last->level : net ? net->level : 0;
+}
+
+/* What is well-formed and yet hardly what was meant. */
+static void warn_of_settings(const struct job *job, const struct compute *compute)
+{
+    const Caffe__SolverParameter *solver = job->solver;
+    const struct trainer_options *o = job->options;
+    bool cpu = !strcmp(o->engine, "cpu");
+
+    if (!compute_trains(compute))
+        LOG_WARNING(job->log, "Nothing trains: every lr_mult of the net is 0, or its loss "
+                              "depends on no parameters");
+    if (solver->base_lr <= 0)
+        LOG_WARNING(job->log, "%s: base_lr is %g: %s", o->solver, (double)solver->base_lr,
+                    solver->base_lr < 0 ? "training increases the loss" : "nothing trains");
+    if (policy_doubt(&job->policy))
+        LOG_WARNING(job->log, "%s: lr_policy \"%s\": %s", o->solver, solver->lr_policy,
+                    policy_doubt(&job->policy));
+    for (int i = 0; i < job->defs.ntests && compute->passes; i++)
+        say_pass(job, i, &compute->passes[i]);
+    if (solver->clip_gradients == 0)
+        LOG_WARNING(job->log,
+                    "%s: clip_gradients is 0: nothing is clipped (Caffe makes every gradient 0; "
+                    "below 0, the default, is off in both)",
+                    o->solver);
+    if (solver->snapshot_format == CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__BINARYPROTO &&
+        (solver->snapshot > 0 || solver->snapshot_after_train) &&
+        compute->net->nlearnable > (size_t)INT32_MAX / sizeof(float))
+        LOG_WARNING(job->log,
+                    "%s: a .caffemodel of this net exceeds 2 GB, more than Caffe and other "
+                    "programs take; snapshot_format: HDF5 has no such limit",
+                    o->solver);
+    if (level_of(job) != 0 && !o->overrides.level)
+        LOG_WARNING(job->log,
+                    "%s: the training net's state has level %d, which is taken as it is; 'caffe "
+                    "train' takes level 0 whatever the files say (--tune=level=N)",
+                    o->solver, level_of(job));
+    if (cpu && solver->has_solver_mode &&
+        solver->solver_mode == CAFFE__SOLVER_PARAMETER__SOLVER_MODE__GPU)
+        LOG_WARNING(job->log,
+                    "%s: solver_mode is GPU, but training runs on the CPU; --engine=cuda "
+                    "trains on GPUs",
+                    o->solver);
+}
+
+/* What weight decay alone changes. */
+static void log_decays(const struct job *job, const struct net *net)
+{
+    struct strbuf list = {.data = NULL};
+
+    for (int g = 0; g < net->ngroups; g++)
+        if (net->groups[g].decays)
+            strbuf_printf(&list, "%s%s", list.length ? ", " : "", net->groups[g].name);
+    if (list.length)
+        LOG_INFO(
+            job->log,
+            "No loss depends on these layers, but weight_decay %g shrinks their parameters, as "
+            "in Caffe (lr_mult: 0 keeps them): %s",
+            (double)job->rule.weight_decay, strbuf_text(&list));
+    strbuf_free(&list);
+}
+
+/* Whose statistics BatchNorm takes; with --sync-bn also what its passes wait for. */
+static void log_joins(const struct job *job, const struct net *net)
+{
+    int layers = 0, alone = 0;
+    size_t values = 0, most = 0;
+
+    for (int l = 0; l < net->nlayers; l++) {
+        const struct layer *layer = &net->layers[l];
+
+        alone += !strcmp(layer->i->type, "BatchNorm") && !layer->u.batch_norm.global_stats;
+        if (!layer->joins)
+            continue;
+        layers++;
+        values = 2 * shape_elems(&net->layers[l].params[0]->shape) + 1;
+        most = values > most ? values : most;
+    }
+    if (layers > 0)
+        LOG_INFO(job->log,
+                 "BatchNorm over %d workers: in each pass, %s add%s up statistics, %zu values at "
+                 "most",
+                 job->nworkers, units_count(layers, "layer").text, layers == 1 ? "s" : "", most);
+    else if (job->options->sync_bn && job->nworkers > 1)
+        LOG_WARNING(job->log, "--sync-bn: no BatchNorm of the net makes statistics in training");
+    else if (alone > 0 && job->nworkers > 1 && !job->options->reproducible)
+        LOG_INFO(job->log,
+                 "BatchNorm: each of %d workers normalises by the samples of its own pass; "
+                 "--sync-bn takes those of all",
+                 job->nworkers);
+}
+
+/* Whose mean over ranks is not what one rank with all samples has. */
+static void log_sums(const struct job *job, const struct net *net)
+{
+    struct strbuf list = {.data = NULL};
+
+    net_list_sums(net, &list);
+    if (list.length && job->nworkers > 1 && !job_shares_batch(job))
+        LOG_INFO(job->log,
+                 "These losses are sums over the samples of a rank, and training takes their mean "
+                 "over the ranks, as Caffe's several GPUs do; --global-batch=%d makes them sums "
+                 "over all samples, as on one rank: %s",
+                 (int)job_samples(job), strbuf_text(&list));
+    strbuf_free(&list);
+}
+
+/* ---- files outside of the folder that the user works in and of the solver's own: nothing is
+ * refused, but nobody who trains a stranger's net should have to read it all to learn where it
+ * reads and writes ---- */
+
+struct places {
+    char *here, *solver; /* canonical names of both folders; NULL where there is none */
+    const char *solver_file;
+};
+
+static bool is_below(const char *path, const char *folder)
+{
+    size_t length = folder ? strlen(folder) : 0;
+
+    return length > 0 && !strncmp(path, folder, length) &&
+           (path[length] == '/' || !path[length] || folder[length - 1] == '/');
+}
+
+/* The canonical name of a file, or of the folder where it would be; NULL: there is neither. */
+static char *canonical(const char *path)
+{
+    char *folder, *name = realpath(path, NULL);
+
+    if (name)
+        return name;
+    folder = path_folder(path);
+    name = folder ? realpath(folder, NULL) : NULL;
+    free(folder);
+    return name;
+}
+
+static void look_at(const struct job *job, const struct places *places, const char *what,
+                    const char *path)
+{
+    char *found, *name;
+
+    if (!path || !path[0])
+        return;
+    found = path_find(path, places->solver_file, NULL);
+    name = found ? canonical(found) : NULL;
+    if (name && !is_below(name, places->here) && !is_below(name, places->solver))
+        LOG_INFO(job->log, "%s lies outside the working folder and the solver's: %s%s%s", what,
+                 path, strcmp(path, name) ? ", which is " : "", strcmp(path, name) ? name : "");
+    free(found);
+    free(name);
+}
+
+/* Fields that hold the name of a file, at whatever depth. */
+static void look_through(const struct job *job, const struct places *places, const char *layer,
+                         const ProtobufCMessage *message)
+{
+    static const char names[] = "source mean_file meanfile root_folder file_name";
+    char what[256];
+
+    for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
+        size_t count = field_count(message, field);
+        bool named = suggest_lists(names, field->name);
+
+        for (size_t k = 0; k < count; k++) {
+            const void *value = field_at(message, field, k);
+            if (field->type == PROTOBUF_C_TYPE_MESSAGE)
+                look_through(job, places, layer, *(ProtobufCMessage *const *)value);
+            else if (named && field->type == PROTOBUF_C_TYPE_STRING) {
+                snprintf(what, sizeof what, "%s of layer '%.100s'", field->name, layer);
+                look_at(job, places, what, *(char *const *)value);
+            }
+        }
+    }
+}
+
+static void look_through_net(const struct job *job, const struct places *places,
+                             const struct net_def *def)
+{
+    for (int l = 0; l < def->nlayers; l++)
+        look_through(job, places, def->layers[l].name, &def->layers[l].param->base);
+}
+
+static void log_paths(const struct job *job)
+{
+    const Caffe__SolverParameter *s = job->solver;
+    char *folder = path_folder(job->options->solver);
+    struct places places = {.here = realpath(".", NULL),
+                            .solver = folder ? realpath(folder, NULL) : NULL,
+                            .solver_file = job->options->solver};
+
+    look_at(job, &places, "net", s->net);
+    look_at(job, &places, "train_net", s->train_net);
+    for (size_t i = 0; i < s->n_test_net; i++)
+        look_at(job, &places, "test_net", s->test_net[i]);
+    for (size_t i = 0; i < s->n_weights; i++)
+        look_at(job, &places, "weights", s->weights[i]);
+    if (!job->options->snapshot_prefix) /* else the user said it */
+        look_at(job, &places, "snapshot_prefix", s->snapshot_prefix);
+    look_through_net(job, &places, job->defs.train);
+    for (int i = 0; i < job->defs.ntests; i++)
+        look_through_net(job, &places, job->defs.tests[i]);
+    free(places.here);
+    free(places.solver);
+    free(folder);
+}
+
+/* ---- how it computes ---- */
+
+/* Which layers are computed in another way than by the definition. */
+static void log_choices(const struct job *job, const struct compute *compute)
+{
+    struct strbuf list = {.data = NULL};
+    char words[ENGINE_OP_WORDS];
+
+    for (int l = 0; l < compute->net->nlayers; l++) {
+        layer_describe(&compute->net->layers[l], &compute->engine, words);
+        if (words[0])
+            strbuf_printf(&list, "%s%s (%s)", list.length ? ", " : "",
+                          compute->net->layers[l].def->name, words);
+    }
+    if (list.length)
+        LOG_INFO(job->log, "Algorithms chosen: %s", strbuf_text(&list));
+    strbuf_free(&list);
+}
+
+/* All ranks that there are: nobody is left to communicate with. */
+static void log_only_node(const struct job *job, const struct exchange *exchange)
+{
+    char updates[48] = "each updates its share of the parameters";
+
+    if (exchange->plan->rails == 1)
+        snprintf(updates, sizeof updates, "one of them updates the parameters");
+    else if (exchange->plan->rails < job->nworkers)
+        snprintf(updates, sizeof updates, "%d of them update the parameters",
+                 exchange->plan->rails);
+    LOG_INFO(job->log, "%d workers on one machine add up their gradients in its memory; %s",
+             job->nworkers, updates);
+}
+
+static void log_nodes(const struct job *job, const struct exchange *exchange)
+{
+    char leaders[64] = "the leader of each communicates for it";
+
+    if (exchange->plan->rails > 1)
+        snprintf(leaders, sizeof leaders, "%d leaders of each communicate for it",
+                 exchange->plan->rails);
+    LOG_INFO(job->log, "%d workers on %s add up their gradients %s%s; %s", job->nworkers,
+             units_count(exchange->shape.nodes.nnodes, "node").text,
+             exchange->node->team ? "by " : "in shared memory",
+             exchange->node->team ? exchange->team : "", leaders);
+}
+
+static void log_batch(const struct job *job)
+{
+    struct strbuf workers = {.data = NULL};
+
+    balance_describe(job, &workers);
+    if (job->samples && job->options->reproducible)
+        strbuf_printf(&workers, " in grains of %d", job->batch);
+    else
+        strbuf_printf(&workers, " x %s %d", job->options->reproducible ? "grains" : "iter_size",
+                      job->iter_size);
+    LOG_INFO(job->log, "Effective batch = %s = %s per iteration", strbuf_text(&workers),
+             units_count((long long)job_samples(job), "sample").text);
+    strbuf_free(&workers);
+}
+
+void output_log_start(const struct output *output, const char *notices, const char *places)
+{
+    const struct job *job = output->job;
+    const struct compute *compute = output->compute;
+    const struct exchange *exchange = output->exchange;
+    const char *words = NULL;
+    char identity[64];
+
+    if (job->rank != 0)
+        return;
+    if (compute->engine.device.i->describe)
+        words = compute->engine.device.i->describe(compute->engine.context, identity);
+    LOG_LINES(job->log, notices);
+    if (!job->options->json)
+        net_table_print(compute->net, exchange->plan, stdout);
+    if (job->blank)
+        LOG_WARNING(job->log,
+                    "Replaying %s: passes take the time it says and compute nothing. Every loss is "
+                    "0 (replayed, not computed); no data is read, tests and snapshots are skipped",
+                    job->options->profile);
+    else
+        LOG_INFO(job->log, "Use %s.", words ? words : "CPU");
+    if (compute->fake)
+        LOG_WARNING(job->log, "--fake-data: every pass is given the same made-up samples; no data "
+                              "is read, tests and snapshots are skipped");
+    warn_of_settings(job, compute);
+    log_decays(job, compute->net);
+    log_sums(job, compute->net);
+    log_joins(job, compute->net);
+    warn_of_unused(job);
+    log_paths(job);
+    LOG_LINES(job->log, places);
+    if (job->worker && !job->blank && !words)
+        cores_warn(&job->cores, job->threads, job->options->computing.threads > 0, job->rank,
+                   job->log);
+    if (job->options->exchange.dilate > 1)
+        LOG_WARNING(job->log, "Dilated: every transfer carries 1/%d of its bytes",
+                    job->options->exchange.dilate);
+    log_batch(job);
+    if (job->options->reproducible) {
+        char processor[ENGINE_PROCESSOR_WORDS] = "";
+
+        engine_processor(job->options->engine, processor);
+        LOG_INFO(
+            job->log,
+            "Reproducible: %s, each a pass with BatchNorm statistics of its own; the "
+            "same bits on any number of workers that have 1, 2, 4, 8 ... of them each, on one, "
+            "and with --balance, on the same processors and oneDNN (%s)",
+            units_count(job_grains(job), "grain").text, processor[0] ? processor : "not known");
+    }
+    if (job->solver->local_lr_auto)
+        LOG_INFO(job->log,
+                 "LARS: every parameter's rate follows its norm and its gradient's "
+                 "(local_gw_ratio %g)",
+                 (double)job->solver->local_gw_ratio);
+    if (job->options->exchange.servers > 0)
+        LOG_INFO(job->log, "%s",
+                 units_count(job->options->exchange.servers, "dedicated parameter server").text);
+    if (job->options->exchange.drop > 0)
+        LOG_INFO(job->log,
+                 "No iteration waits for the last %d of %d workers' gradients: results depend on "
+                 "timing. A rank that is stopped holds all up if it serves others%s",
+                 job->options->exchange.drop, job->nworkers,
+                 job->options->exchange.servers > 0 ? "" : ", as all do here: give --servers=N");
+    if (exchange->node && plan_is_alone(exchange->plan) && !exchange->node->team)
+        log_only_node(job, exchange);
+    else if (exchange->node)
+        log_nodes(job, exchange);
+    if (sync_way(exchange->sync))
+        LOG_INFO(job->log, "Messages go %s", sync_way(exchange->sync));
+    log_choices(job, compute);
+    LOG_INFO(job->log, "Solver scaffolding done.");
+}

@@ -1,0 +1,209 @@
+/* What all ranks do about signals that only some of them have got.
+ *
+ * About twice a second the ranks sum up what has come, between two iterations that all of them
+ * know: rank 0 says with each answer how many iterations later the next question stands. The answer
+ * is read so many iterations after the question that every rank has passed it anyway, so nobody
+ * waits. With "drop-stragglers" ranks may be apart: it is read when the next question is due, and
+ * who is late by less holds nobody up. */
+#include "watch/monitor.h"
+
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/units.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define QUESTION_SECONDS 0.5 /* between two questions, about */
+
+/* The values of a question: per signal how many ranks have got it and the sum of their numbers,
+ * which names a rank that is alone; then rank 0's alone: whether its clock asks for the end or for
+ * a snapshot, whether its tests ask for the end, and the iterations to the next question. */
+enum { RANKS = 0, NUMBERS = SIGNALS, ENDS = 2 * SIGNALS, SAVES, ENOUGH, NEXT };
+_Static_assert(NEXT + 1 == SYNC_ASK_VALUES, "a question fills its values");
+
+static int64_t iterations_to_next(struct monitor *monitor, int64_t iteration)
+{
+    double now = clock_seconds(), lapse = now - monitor->signals.seconds;
+    enum { SLOWER = 4 }; /* so many times as slow a rank may be that is held to be late, not lost */
+    int64_t least = monitor->job->options->exchange.drop > 0 ? SLOWER : 1;
+    int64_t n = iteration - monitor->signals.iteration, next = 1;
+
+    /* never more than twice as many as were timed: the first iterations are not like the rest */
+    if (n > 0 && lapse > 0)
+        next = (double)n * QUESTION_SECONDS / lapse < 2.0 * (double)n
+                   ? (int64_t)((double)n * QUESTION_SECONDS / lapse)
+                   : 2 * n;
+    assert(n >= 0 && next >= 0); /* the loop only goes on */
+    monitor->signals.seconds = now;
+    monitor->signals.iteration = iteration;
+    return next > least ? next : least;
+}
+
+/* ---- rank 0's clock ---- */
+
+/* Open MPI's mpirun, told to end, lets its ranks live for a time that is often shorter than an
+ * iteration and a snapshot; better known before than after. */
+static void warn_of_launcher(struct monitor *monitor)
+{
+    const char *patience = getenv("OMPI_MCA_odls_base_sigkill_timeout");
+    double lives = 2 * (patience ? atof(patience) : 1);
+    double needs =
+        QUESTION_SECONDS + 2 * monitor->signals.slowest + run_saving_seconds(monitor->run);
+
+    if (monitor->signals.warned || monitor->signals.slowest == 0 || job_rehearses(monitor->job))
+        return;
+    monitor->signals.warned = true;
+    if (!getenv("OMPI_COMM_WORLD_SIZE") || getenv("SLURM_STEP_ID") || needs <= lives)
+        return;
+    LOG_INFO(monitor->job->log,
+             "Stopping and saving takes up to %.0f s here, but mpirun kills its ranks %.0f s after "
+             "Ctrl-C: send it SIGUSR1 instead (kill -USR1), or start it with --mca "
+             "odls_base_sigkill_timeout %.0f",
+             ceil(needs), lives, ceil(needs));
+}
+
+void monitor_pace(struct monitor *monitor)
+{
+    double now = clock_seconds(), lapse = now - monitor->signals.passed;
+
+    if (monitor->job->rank != 0)
+        return;
+    /* the slowest of some dozens: one that was slow once is forgotten */
+    if (monitor->signals.passed > 0)
+        monitor->signals.slowest = fmax(lapse, 0.98 * monitor->signals.slowest);
+    monitor->signals.passed = now;
+    warn_of_launcher(monitor);
+}
+
+/* Seconds from the decision to the last byte, if it fell now; `further`: iterations that are run
+ * until then. */
+static double seconds_to_save(const struct monitor *monitor, double further)
+{
+    return further * monitor->signals.slowest + 1.5 * run_saving_seconds(monitor->run) +
+           monitor->job->options->deadline.margin;
+}
+
+bool monitor_hurries(const struct monitor *monitor)
+{
+    return signals_stop_pending(monitor->job->options->signals) ||
+           clock_seconds() + seconds_to_save(monitor, 1) > monitor->run->ends;
+}
+
+/* next: iterations until rank 0 is asked again. The decision takes effect a few iterations after
+ * the question, as monitor_ask has it. */
+static bool time_is_over(const struct monitor *monitor, int64_t next)
+{
+    double further = (double)(next + 2 * monitor->signals.lag);
+
+    return clock_seconds() + seconds_to_save(monitor, further) > monitor->run->ends;
+}
+
+/* Not where one is written before the answer comes. */
+static bool snapshot_is_due(const struct monitor *monitor)
+{
+    return monitor->job->options->snapshot_every > 0 && !job_rehearses(monitor->job) &&
+           monitor->signals.effect == SIGNAL_NOTHING &&
+           clock_seconds() - monitor->signals.saved >= monitor->job->options->snapshot_every;
+}
+
+static int ask_signals(struct monitor *monitor, struct sync *sync, bool enough, int64_t iteration)
+{
+    double values[SYNC_ASK_VALUES] = {0};
+    unsigned bits = signals_take();
+
+    assert(monitor->signals.asked < 0); /* one question is open at a time */
+    for (int k = 0; k < SIGNALS; k++)
+        if ((bits >> k & 1) && monitor->job->options->signals[k] != SIGNAL_NOTHING) {
+            values[RANKS + k] = 1;
+            values[NUMBERS + k] = monitor->job->rank;
+        }
+    if (monitor->job->rank == 0) {
+        int64_t next = iterations_to_next(monitor, iteration);
+        values[NEXT] = (double)next;
+        values[ENDS] = time_is_over(monitor, next);
+        values[SAVES] = snapshot_is_due(monitor);
+        values[ENOUGH] = enough;
+    }
+    monitor->signals.asked = iteration;
+    return sync_ask(sync, values);
+}
+
+static void log_signal(const struct monitor *monitor, enum signal_kind kind, const double *values,
+                       int64_t iteration)
+{
+    static const char *const words[] = {
+        [SIGNAL_NOTHING] = "ignored", [SIGNAL_SNAPSHOT] = "a snapshot", [SIGNAL_STOP] = "stopping"};
+    char where[64] = "";
+
+    assert(values[RANKS + kind] < monitor->job->nranks + 0.5);
+    if (monitor->job->nranks > 1 && values[RANKS + kind] < 1.5)
+        snprintf(where, sizeof where, " to rank %.0f", values[NUMBERS + kind]);
+    else if (monitor->job->nranks > 1)
+        snprintf(where, sizeof where, " to %.0f of %d ranks", values[RANKS + kind],
+                 monitor->job->nranks);
+    LOG_INFO(monitor->job->log, "%s%s: %s after %s", signal_kind_name(kind), where,
+             words[monitor->job->options->signals[kind]], units_count(iteration, "iteration").text);
+}
+
+/* The strongest effect of what has come. Whoever is told twice to do one thing does it once. */
+static int read_answer(struct monitor *monitor, struct sync *sync, int64_t iteration)
+{
+    double values[SYNC_ASK_VALUES];
+    int strongest = -1;
+
+    assert(monitor->signals.asked >= 0 && iteration >= monitor->signals.asked);
+    if (sync_answer(sync, values))
+        return -1;
+    assert(values[NEXT] >= 1); /* rank 0's, whom every question asks */
+    monitor->signals.next = monitor->signals.asked + (int64_t)values[NEXT];
+    if (monitor->job->options->exchange.drop > 0)
+        monitor->signals.lag = (int64_t)values[NEXT];
+    monitor->signals.asked = -1;
+    for (int k = 0; k < SIGNALS; k++) {
+        enum signal_effect effect = monitor->job->options->signals[k];
+        if (values[RANKS + k] < 0.5 || effect == SIGNAL_NOTHING)
+            continue;
+        if (effect > monitor->signals.effect || strongest < 0)
+            strongest = k;
+        if (effect > monitor->signals.effect)
+            monitor->signals.effect = effect;
+        /* a scheduler will not ask whether the work of hours was to be kept */
+        monitor->signals.keep |= effect == SIGNAL_STOP && k != SIGNAL_INT;
+    }
+    if (strongest >= 0)
+        log_signal(monitor, (enum signal_kind)strongest, values, iteration);
+    if (values[SAVES] > 0.5 && monitor->signals.effect == SIGNAL_NOTHING)
+        monitor->signals.effect = SIGNAL_SNAPSHOT;
+    if (values[ENOUGH] > 0.5) {
+        monitor->signals.enough = monitor->signals.effect != SIGNAL_STOP;
+        monitor->signals.effect = SIGNAL_STOP;
+    }
+    if (values[ENDS] > 0.5) {
+        if (monitor->signals.effect != SIGNAL_STOP)
+            LOG_INFO(monitor->job->log, "%s ends in %.0f s: stopping after %s",
+                     monitor->job->options->deadline.whence, monitor->run->ends - clock_seconds(),
+                     units_count(iteration, "iteration").text);
+        monitor->signals.effect = SIGNAL_STOP;
+        monitor->signals.keep = true;
+    }
+    return 0;
+}
+
+int monitor_ask(struct monitor *monitor, struct sync *sync, bool enough, int64_t iteration,
+                bool now)
+{
+    if (monitor->signals.asked >= 0 &&
+        (now || iteration >= monitor->signals.asked + monitor->signals.lag) &&
+        read_answer(monitor, sync, iteration))
+        return -1;
+    if (!now)
+        return monitor->signals.asked < 0 && iteration >= monitor->signals.next
+                   ? ask_signals(monitor, sync, enough, iteration)
+                   : 0;
+    return error_status(ask_signals(monitor, sync, enough, iteration) ||
+                        read_answer(monitor, sync, iteration));
+}

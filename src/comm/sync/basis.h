@@ -1,0 +1,13 @@
+/* Orthonormal columns, with the same bits on every rank that has the same numbers. */
+#ifndef POSEIDON_SYNC_BASIS_H
+#define POSEIDON_SYNC_BASIS_H
+
+#include "util/rng.h"
+
+/* Makes the columns of x (rows x columns, row-major, fewer columns than rows) orthonormal, one
+ * after the other, by modified Gram-Schmidt in double. A column of which the earlier columns leave
+ * only rounding becomes a normal draw, number r columns + c for row r of column c. A value that is
+ * not finite spoils its column and the later ones. */
+void basis_make(float *x, int64_t rows, int columns, const struct rng *draws);
+
+#endif

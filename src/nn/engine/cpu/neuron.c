@@ -1,0 +1,208 @@
+/* ReLU and dropout: one value in, one value out, whatever the format. */
+#include "engine/cpu/cpu_internal.h"
+
+#include "util/rng_blocks.h"
+
+#include <math.h>
+
+/* No restrict, since x and y may be the same. Slope 0 apart, since 0 times infinity is not 0. */
+CPU_KERNEL void cpu_relu_piece(const float *x, float slope, float *y, size_t n)
+{
+    if (slope == 0) {
+#pragma omp simd
+        for (size_t i = 0; i < n; i++)
+            y[i] = x[i] < 0 ? 0 : x[i];
+    } else {
+#pragma omp simd
+        for (size_t i = 0; i < n; i++) {
+            float factor = x[i] < 0 ? slope : 1;
+            y[i] = factor * x[i];
+        }
+    }
+}
+
+CPU_KERNEL void cpu_relu_back_piece(const float *x, const float *dy, float slope, float *dx,
+                                    size_t n)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++) {
+        float factor = x[i] > 0 ? 1 : slope; /* a conditional product would not be vectorised */
+        dx[i] = factor * dy[i];
+    }
+}
+
+void cpu_relu_run(const float *x, float slope, float *y, size_t n)
+{
+#pragma omp parallel for if (n > 4 * CPU_PIECE)
+    for (size_t i = 0; i < n; i += CPU_PIECE)
+        cpu_relu_piece(x + i, slope, y + i, cpu_piece(n, i));
+}
+
+void cpu_relu_back_run(const float *x, const float *dy, float slope, float *dx, size_t n)
+{
+#pragma omp parallel for if (n > 4 * CPU_PIECE)
+    for (size_t i = 0; i < n; i += CPU_PIECE)
+        cpu_relu_back_piece(x + i, dy + i, slope, dx + i, cpu_piece(n, i));
+}
+
+/* x is the output where the two are one. */
+static int relu_run(struct cpu_op *op, bool back, const float *from, float *to)
+{
+    float slope = op->args.u.relu.negative_slope;
+    size_t n = cpu_tensor_stored(&op->args.tops[0]->value);
+
+    if (back)
+        cpu_relu_back_run(cpu_op_x(op, 0), from, slope, to, n);
+    else
+        cpu_relu_run(from, slope, to, n);
+    return 0;
+}
+
+const struct cpu_kind cpu_relu = {.blobs = CPU_AS_BOTTOM, .run = relu_run};
+
+/* Dropout keeps element e of a sample iff draw e of the sample's own sequence is >= ratio; e counts
+ * in plain row-major order, so that the mask does not depend on format, rank or batch. One bit
+ * each. */
+struct dropout {
+    struct cpu_op op;
+    const struct cpu_format *format;
+    struct cpu_planes planes;
+    int64_t samples, channels, sample_elems, words; /* words: of 32 bits, per sample */
+    uint32_t *mask;
+};
+
+static int dropout_create(struct cpu_op *op)
+{
+    struct dropout *drop = (struct dropout *)op;
+    const struct tensor *bottom = &op->args.bottoms[0]->value;
+
+    if (!op->args.train) {
+        if (!cpu_op_in_place(op))
+            cpu_top_alias(op->args.tops[0], op->args.bottoms[0], false);
+        return 0;
+    }
+    drop->format = cpu_tensor_format(bottom);
+    if (!cpu_op_in_place(op))
+        cpu_top_set(op->args.tops[0], drop->format);
+    drop->samples = shape_dim(&bottom->shape, 0);
+    drop->sample_elems = (int64_t)shape_elems(&bottom->shape) / drop->samples;
+    drop->words = (drop->sample_elems + 31) / 32;
+    drop->channels = shape_dim(&bottom->shape, 1);
+    drop->planes = cpu_planes_of(&bottom->shape, drop->format);
+    drop->mask = cpu_op_alloc(op, (size_t)(drop->samples * drop->words) * sizeof *drop->mask,
+                              "a dropout mask");
+    return drop->mask ? 0 : -1;
+}
+
+enum { MASK_PIECE = 64 }; /* words drawn by one thread */
+
+/* n words of a sample's mask from the first-th on: eight blocks of its sequence each, side by side
+ * as rng_block computes them one by one. A bit is set where the draw is >= ratio, which in 24 bits
+ * is `least` or more. */
+CPU_KERNEL static void dropout_mask_words(const struct rng *rng, uint32_t first, int64_t n,
+                                          uint32_t least, uint32_t *mask)
+{
+    for (int64_t w = 0; w < n; w++) {
+        uint32_t draws[4][RNG_BLOCKS], bits = 0;
+        rng_blocks(rng, (first + (uint32_t)w) * RNG_BLOCKS, draws);
+#pragma omp simd reduction(| : bits)
+        for (int i = 0; i < RNG_BLOCKS; i++) {
+            uint32_t kept = (uint32_t)(draws[0][i] >> 8 >= least) |
+                            (uint32_t)(draws[1][i] >> 8 >= least) << 1 |
+                            (uint32_t)(draws[2][i] >> 8 >= least) << 2 |
+                            (uint32_t)(draws[3][i] >> 8 >= least) << 3;
+            bits |= kept << 4 * i;
+        }
+        mask[w] = bits;
+    }
+}
+
+static void dropout_mask_draw(const struct dropout *drop, const struct pass *pass)
+{
+    const uint32_t layer = (uint32_t)drop->op.args.layer_index;
+    const uint32_t least = (uint32_t)ceil((double)drop->op.args.u.dropout.ratio * 0x1p24);
+
+#pragma omp parallel for collapse(2)
+    for (int64_t s = 0; s < drop->samples; s++)
+        for (int64_t w = 0; w < drop->words; w += MASK_PIECE) {
+            int64_t n = drop->words - w < MASK_PIECE ? drop->words - w : MASK_PIECE;
+            struct rng rng =
+                rng_make(pass->seed, RNG_DROPOUT, layer, pass->first_sample + (uint64_t)s);
+            dropout_mask_words(&rng, (uint32_t)w, n, least, drop->mask + s * drop->words + w);
+        }
+}
+
+/* Up to 32 elements. x and y may be the same. */
+CPU_KERNEL static void dropout_mask_apply(uint32_t bits, float scale, const float *x, float *y,
+                                          int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float factor = (bits >> i) & 1 ? scale : 0;
+        y[i] = factor * x[i];
+    }
+}
+
+static void dropout_apply_plain(const struct dropout *drop, float scale, const float *x, float *y)
+{
+#pragma omp parallel for collapse(2)
+    for (int64_t s = 0; s < drop->samples; s++) {
+        for (int64_t w = 0; w < drop->words; w++) {
+            int64_t left = drop->sample_elems - w * 32, at = s * drop->sample_elems + w * 32;
+            dropout_mask_apply(drop->mask[s * drop->words + w], scale, x + at, y + at,
+                               left < 32 ? left : 32);
+        }
+    }
+}
+
+/* One channel of a plane; its first element is bit e of the mask. */
+static void dropout_apply_channel(const uint32_t *mask, int64_t e, int64_t pixels, int64_t block,
+                                  float scale, const float *x, float *y)
+{
+    const float factors[] = {0, scale};
+
+    for (int64_t i = 0; i < pixels; i++, e++)
+        y[i * block] = factors[mask[e / 32] >> (e % 32) & 1] * x[i * block];
+}
+
+static void dropout_apply_planes(const struct dropout *drop, float scale, const float *x, float *y)
+{
+    const struct cpu_planes *p = &drop->planes;
+    int64_t pixels = p->pixels;
+
+#pragma omp parallel for
+    for (int64_t plane = 0; plane < p->planes; plane++) {
+        const uint32_t *mask = drop->mask + plane / p->groups * drop->words;
+        int64_t first = plane % p->groups * p->block, at = plane * pixels * p->block;
+        for (int64_t b = 0; b < p->block; b++) {
+            if (first + b < drop->channels)
+                dropout_apply_channel(mask, (first + b) * pixels, pixels, p->block, scale,
+                                      x + at + b, y + at + b);
+            else
+                for (int64_t i = 0; i < pixels; i++)
+                    y[at + b + i * p->block] = 0;
+        }
+    }
+}
+
+static int dropout_run(struct cpu_op *op, bool back, const float *from, float *to)
+{
+    struct dropout *drop = (struct dropout *)op;
+    float scale = 1 / (1 - op->args.u.dropout.ratio);
+
+    if (!op->args.train)
+        return 0;
+    if (!back)
+        dropout_mask_draw(drop, op->pass);
+    if (drop->format)
+        dropout_apply_planes(drop, scale, from, to);
+    else
+        dropout_apply_plain(drop, scale, from, to);
+    return 0;
+}
+
+const struct cpu_kind cpu_dropout = {
+    .size = sizeof(struct dropout),
+    .create = dropout_create,
+    .run = dropout_run,
+};

@@ -1,0 +1,40 @@
+/* A list of image files with their labels. A million files take little more memory than their
+ * names. */
+#ifndef POSEIDON_INPUT_LIST_H
+#define POSEIDON_INPUT_LIST_H
+
+#include "input/class_names.h"
+#include "util/strbuf.h"
+
+/* All zero is an empty list. */
+struct list {
+    struct strbuf text; /* the list file, or names one after another; each NUL-terminated */
+    uint64_t *start;    /* owned; count offsets into text */
+    int32_t *label;     /* owned; count labels, zeros if `value` has the labels */
+    int nvalues;        /* real labels of an image; 0: one integer label */
+    float *value;       /* owned; count x nvalues */
+    uint64_t count;
+    struct class_names classes; /* names of the class folders, else none; owned */
+};
+
+/* Reads a text file with a line "PATH LABEL" for every image. Lines are split at the last blank;
+ * PATH may be in double quotes; empty lines are ignored. nvalues > 0: that many numbers instead of
+ * one label. Errors name file and line: unreadable, no label, label not an integer, wrong number of
+ * labels, no lines. */
+int list_read_file(struct list *list, const char *path, int nvalues);
+
+/* Reads a folder with a folder of images for every class. Classes in the order of names have labels
+ * 0, 1, ...; images follow in the order of names, those of subfolders last. Hidden files are
+ * ignored; all other files are taken for images. If `classes` is not NULL, this file of names
+ * (class_names_read) lists the classes, with or without a folder. Errors: unreadable, no class
+ * folders or only one, a folder that is not a class, no images. */
+int list_read_folder(struct list *list, const char *path, const char *classes);
+
+/* Adds a file, or all files of a folder and its subfolders, in the order of names. */
+int list_add(struct list *list, const char *path);
+
+const char *list_path(const struct list *list, uint64_t n);
+
+void list_free(struct list *list);
+
+#endif

@@ -1,0 +1,261 @@
+/* transform_param: y = (x - mean) * scale on a crop, maybe mirrored.
+ *
+ * The mean image has the record's size and is cut at the same window as the record. Window and
+ * mirror of a sample depend on its global index alone. */
+#include "input/transform.h"
+
+#include "engine/image_plane.h"
+#include "input/format/image.h"
+#include "input/mean_file.h"
+#include "util/alloc.h"
+#include "util/path.h"
+#include "util/rng.h"
+#include "util/strbuf.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Index of each random draw of a sample. */
+enum { DRAW_MIRROR, DRAW_ROW, DRAW_COLUMN };
+
+static const char *size_text(const struct shape *shape, char *buffer, size_t size)
+{
+    snprintf(buffer, size, "%lldx%lldx%lld", (long long)shape->dim[0], (long long)shape->dim[1],
+             (long long)shape->dim[2]);
+    return buffer;
+}
+
+/* Fails unless the mean's shape, without a leading axis of size 1, is the record's shape. */
+static int mean_check(const char *path, const struct stored_blob *mean, const struct shape *record)
+{
+    char expected[128], found[512] = "";
+    const int64_t *dim = mean->dim;
+    int skip = mean->naxes == 4 && dim[0] == 1 ? 1 : 0;
+
+    if (mean->naxes - skip == 3 && dim[skip] == record->dim[0] && dim[skip + 1] == record->dim[1] &&
+        dim[skip + 2] == record->dim[2])
+        return 0;
+    for (int i = skip; i < mean->naxes; i++)
+        buffer_printf(found, sizeof found, "%s%lld", i > skip ? "x" : "", (long long)dim[i]);
+    return error_set(
+        "%s: the mean image is %s, but the records are %s (C x H x W, before cropping); "
+        "mean_value, one per channel, works at any size",
+        path, *found ? found : "a scalar", size_text(record, expected, sizeof expected));
+}
+
+static int mean_load(const char *name, const char *base_file, struct transform *t)
+{
+    char *path = path_find(name, base_file, NULL);
+    struct stored_blob mean;
+    int status =
+        path ? mean_file_read(path, &mean, &t->mean) || mean_check(path, &mean, &t->in) : -1;
+
+    free(path);
+    return status ? error_context("mean_file") : 0;
+}
+
+static int means_set(const float *value, size_t n, struct transform *t)
+{
+    int64_t channels = t->in.dim[0];
+
+    if (n != 1 && n != (size_t)channels)
+        return error_set("transform_param: %zu mean_value for %lld channels; expected 1 or one per "
+                         "channel",
+                         n, (long long)channels);
+    if (ALLOC(t->channel_mean, channels, "mean_value"))
+        return -1;
+    for (int64_t c = 0; c < channels; c++)
+        t->channel_mean[c] = value[n == 1 ? 0 : c];
+    return 0;
+}
+
+int transform_create(const Caffe__TransformationParameter *param, const struct shape *record,
+                     bool train, const char *base_file, struct transform *out)
+{
+    struct transform t = {.scale = 1, .random_crop = train, .in = *record, .out = *record};
+    bool mean_file;
+
+    *out = (struct transform){0};
+    if (record->naxes != 3)
+        return error_set("transform_param: a record has %d axes; expected an image, C x H x W",
+                         record->naxes);
+    if (!param) {
+        *out = t;
+        return 0;
+    }
+    mean_file = param->mean_file && param->mean_file[0];
+    t.scale = param->scale;
+    t.mirror = param->mirror;
+    if (param->crop_size > record->dim[1] || param->crop_size > record->dim[2])
+        return error_set("transform_param: crop_size %lu is larger than the image, %lldx%lld "
+                         "(height x width)",
+                         (unsigned long)param->crop_size, (long long)record->dim[1],
+                         (long long)record->dim[2]);
+    if (augment_create(param, record->dim[0], &t.augment))
+        return -1;
+    if (!train)
+        t.augment = (struct augment){.attempts = 0};
+    t.crop = (int)param->crop_size;
+    if (t.crop)
+        t.out.dim[1] = t.out.dim[2] = t.crop;
+    if (mean_file && param->n_mean_value)
+        return error_set(
+            "transform_param: both mean_file ('%s') and mean_value are given; expected "
+            "one of them",
+            param->mean_file);
+    if ((mean_file && mean_load(param->mean_file, base_file, &t)) ||
+        (param->n_mean_value && means_set(param->mean_value, param->n_mean_value, &t))) {
+        transform_free(&t);
+        return -1;
+    }
+    *out = t;
+    return 0;
+}
+
+void transform_free(struct transform *transform)
+{
+    free(transform->mean);
+    free(transform->channel_mean);
+    transform->mean = transform->channel_mean = NULL;
+}
+
+int transform_accepts(const struct transform *t, const struct shape *shape)
+{
+    char expected[128], found[128];
+
+    if (shape_equal(shape, &t->in))
+        return 0;
+    size_text(&t->in, expected, sizeof expected);
+    size_text(shape, found, sizeof found);
+    if (shape->dim[0] != t->in.dim[0])
+        return error_set(
+            "the image is %s, but the first one is %s (C x H x W): channels cannot vary; "
+            "force_color or force_gray makes encoded ones alike",
+            found, expected);
+    if (t->mean)
+        return error_set(
+            "the image is %s, but the mean image and the first one are %s (C x H x W); "
+            "mean_value, one per channel, works at any size",
+            found, expected);
+    if (!t->crop)
+        return error_set(
+            "the image is %s, but the first one is %s (C x H x W); sizes may vary only "
+            "with crop_size",
+            found, expected);
+    if (shape->dim[1] < t->crop || shape->dim[2] < t->crop)
+        return error_set("the image is %s (C x H x W), smaller than crop_size %d", found, t->crop);
+    return 0;
+}
+
+int transform_takes(const struct transform *t, enum source_type type)
+{
+    return type == SOURCE_U8 || !augment_works(&t->augment)
+               ? 0
+               : error_set("transform_param: random_aspect_ratio_param and distort_param work on "
+                           "images of bytes, found floats");
+}
+
+static struct engine_window window_of(const struct transform *t, const struct shape *shape,
+                                      const struct rng *rng)
+{
+    int64_t rows = shape->dim[1] - t->out.dim[1], columns = shape->dim[2] - t->out.dim[2];
+    struct engine_window window = {.top = (int32_t)(rows / 2), .left = (int32_t)(columns / 2)};
+
+    assert(rows >= 0 && columns >= 0); /* transform_accepts has checked this */
+    window.mirror = t->mirror && rng_below(rng, DRAW_MIRROR, 2);
+    if (t->crop && t->random_crop) {
+        window.top = (int32_t)rng_below(rng, DRAW_ROW, (uint32_t)(rows + 1));
+        window.left = (int32_t)rng_below(rng, DRAW_COLUMN, (uint32_t)(columns + 1));
+    }
+    return window;
+}
+
+/* Cuts a box of the record into planes of the size `t->out`. Resizes the box where its size
+ * differs, and the record's image where it is not yet resized. */
+static int box_cut(const struct transform *t, struct record *record, const struct image_box *box,
+                   uint8_t *out)
+{
+    const int height = (int)record->shape.dim[1], width = (int)record->shape.dim[2];
+    const int rows = (int)t->out.dim[1], columns = (int)t->out.dim[2];
+    const struct image_box all = {.height = rows, .width = columns};
+    struct image_view view = {record->data, 1, height, width, (size_t)width}, part;
+
+    if (record->image)
+        view = image_view(record->image);
+    for (int64_t c = 0; c < t->in.dim[0]; c += view.channels) {
+        bool whole = view.height == height && view.width == width;
+
+        part = whole ? image_view_part(&view, box) : view;
+        if (!whole || box->height != rows || box->width != columns) {
+            if (whole ? image_resize_part(&part, rows, columns, &all, &record->resized)
+                      : image_resize_part(&view, height, width, box, &record->resized))
+                return -1;
+            part = image_view(&record->resized);
+        }
+        image_view_planes(&part, out + c * rows * columns);
+        view.pixels += (size_t)height * view.stride;
+    }
+    return 0;
+}
+
+int transform_cut(const struct transform *t, struct record *record, uint64_t seed, int layer_index,
+                  uint64_t sample, struct engine_window *window, uint8_t *out)
+{
+    const struct rng rng = rng_make(seed, RNG_AUGMENT, (uint32_t)layer_index, sample);
+    struct image_box box;
+
+    *window = window_of(t, &record->shape, &rng);
+    box = (struct image_box){window->top, window->left, (int)t->out.dim[1], (int)t->out.dim[2]};
+    if (t->augment.attempts > 0) {
+        if (record_to_planes(record)) /* resize as a whole before the second resizing */
+            return -1;
+        box = augment_window(&t->augment, &record->shape, &rng);
+        window->top = window->left = 0;
+    }
+    if (box_cut(t, record, &box, out))
+        return -1;
+    augment_colors(&t->augment, &rng, t->in.dim[0], t->out.dim[1] * t->out.dim[2], out);
+    return 0;
+}
+
+struct engine_images_args transform_args(const struct transform *t)
+{
+    return (struct engine_images_args){.channels = t->out.dim[0],
+                                       .height = t->out.dim[1],
+                                       .width = t->out.dim[2],
+                                       .mean = t->mean,
+                                       .mean_height = t->in.dim[1],
+                                       .mean_width = t->in.dim[2],
+                                       .channel_mean = t->channel_mean,
+                                       .scale = t->scale};
+}
+
+/* Floats are transformed where they are; bytes are cut out first, by transform_cut. */
+int transform_apply(const struct transform *t, struct record *record, uint64_t seed,
+                    int layer_index, uint64_t sample, float *out)
+{
+    const struct rng rng = rng_make(seed, RNG_AUGMENT, (uint32_t)layer_index, sample);
+    const struct engine_images_args args = transform_args(t);
+    const int64_t to = args.height * args.width;
+    const bool floats = record->type == SOURCE_F32;
+    int64_t stride = floats ? record->shape.dim[2] : args.width;
+    int64_t plane = floats ? record->shape.dim[1] * stride : to;
+    struct engine_window window;
+
+    if (transform_takes(t, record->type))
+        return -1;
+    if (floats)
+        window = window_of(t, &record->shape, &rng);
+    else if (strbuf_reserve(&record->cut, shape_elems(&t->out), "an image") ||
+             transform_cut(t, record, seed, layer_index, sample, &window, record->cut.bytes))
+        return -1;
+    for (int64_t c = 0; c < args.channels; c++)
+        engine_image_plane(&args, &window, c,
+                           floats ? (const void *)((const float *)record->data + c * plane +
+                                                   window.top * stride + window.left)
+                                  : record->cut.bytes + c * plane,
+                           floats, stride, out + c * to);
+    return 0;
+}

@@ -1,8 +1,0 @@
-/* The kernels for the baseline of the compiler flags. */
-#define SET plain
-#include "tests/engine/kernel_set_body.h"
-
-const struct kernel_set *kernel_set_plain(void)
-{
-    return &kernels;
-}
