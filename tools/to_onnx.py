@@ -11,10 +11,12 @@ import json
 import math
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))  # python3 -I leaves it out
+from tool_files import Refused, check_output, missing, replace, run  # noqa: E402
 
 try:
     import h5py
@@ -22,16 +24,12 @@ try:
     import onnx
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     from google.protobuf.message import DecodeError
-except ImportError as missing:
+except ImportError as error:
     if not {"-h", "--help"} & set(sys.argv):
-        sys.exit(f"to_onnx.py: {missing.name} is missing: pip install {missing.name} (tools/requirements.txt lists all)")
+        sys.exit(f"to_onnx.py: {missing(error)}")
 
 OPSET, IR_VERSION = 13, 7  # every reader of these years takes them: onnxruntime since 1.6 of 2020
 MOST_BYTES = 2 ** 31 - 1
-
-
-class Refused(Exception):
-    """What is wrong, for one line."""
 
 
 # ---- the graph ----
@@ -526,37 +524,6 @@ def poseidon(*words):
     return done.stdout
 
 
-def check_output(out, force, inputs):
-    if os.path.isdir(out):
-        raise Refused(f"{out} is a folder; expected the name of a file to write")
-    if not out.endswith(".onnx"):
-        raise Refused(f"'{out}': expected a name that ends in .onnx")
-    if os.path.exists(out):
-        if not os.path.isfile(out):
-            raise Refused(f"{out} is a device or pipe; expected the name of a file to write")
-        if any(os.path.exists(path) and os.path.samefile(path, out) for path in inputs):
-            raise Refused(f"{out} is one of the inputs; expected another file to write")
-        if os.path.getsize(out) and not force:
-            raise Refused(f"{out} exists already; --force replaces it")
-
-
-def write_file(out, content):
-    """Whole, or not at all."""
-    place = os.path.realpath(out)
-    scratch = f"{place}.{os.getpid()}.tmp"
-    try:
-        with open(scratch, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(scratch, place)
-    except OSError as error:
-        raise Refused(f"{out} cannot be written: {error.strerror}") from None
-    finally:
-        with contextlib.suppress(OSError):
-            os.remove(scratch)
-
-
 # ---- a net as a whole ----
 
 def by(sizes):
@@ -647,7 +614,7 @@ def note_data(model, net, weights):
 
 
 def export(arguments):
-    check_output(arguments.output, arguments.force, [arguments.model, *arguments.weights.split(",")])
+    check_output(arguments.output, (".onnx",), [arguments.model, *arguments.weights.split(",")], arguments.force)
     words = [f"--{name.replace('_', '-')}={value}" for name, value in vars(arguments).items()
              if name in ("model", "stage", "level", "batch", "input_shape") and value is not None]
     net = poseidon("summary", "--json", "--phase=TEST", *([] if arguments.batch else ["--batch=1"]), *words)
@@ -662,7 +629,8 @@ def export(arguments):
         onnx.checker.check_model(model, full_check=True)
     except Exception as error:  # of several types, by version
         raise Refused(f"the graph is not valid ONNX, which is a fault of this tool (please report the net): {error}") from None
-    write_file(arguments.output, model.SerializeToString())
+    with replace(arguments.output) as output:
+        output.write(model.SerializeToString())
     ends = ["; from " + ", ".join(map(end_text, model.graph.input)), " to " + ", ".join(map(end_text, model.graph.output))]
     count = len(model.graph.node)
     print(f"{arguments.output}: {count} node{'s' * (count != 1)}, ONNX opset {OPSET}{''.join(ends)}")
@@ -700,20 +668,5 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def main():
-    arguments = parse_arguments()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        export(arguments)
-    except Refused as error:
-        sys.exit(f"to_onnx.py: {error}")
-    except OSError as error:
-        sys.exit(f"to_onnx.py: {error}")
-    except MemoryError:
-        sys.exit("to_onnx.py: out of memory")
-    except KeyboardInterrupt:
-        sys.exit("to_onnx.py: interrupted; nothing was written")
-
-
 if __name__ == "__main__":
-    main()
+    run(lambda: export(parse_arguments()))

@@ -1,5 +1,6 @@
-"""What the tools share: outputs that are whole or not there, and endings of one line."""
+"""Outputs that are whole or not there, and endings of one line, for all tools of this folder."""
 import contextlib
+import errno
 import io
 import os
 import signal
@@ -35,20 +36,25 @@ class Output(io.FileIO):
             raise self.error
 
 
+def unwritten(path, reason):
+    return Refused(f"{path} cannot be written: {os.strerror(reason)}")
+
+
 @contextlib.contextmanager
 def replace(path):
     """A file to be written, which becomes `path` when the block ends well, and else is removed."""
-    temporary = f"{path}.{os.getpid()}.tmp"
+    place = os.path.realpath(path)
+    temporary = f"{place}.{os.getpid()}.tmp"
     try:
         with Output(temporary, "x+") as output:
             yield output
             output.check()
             os.fsync(output.fileno())
-        os.replace(temporary, path)
+        os.replace(temporary, place)
     except OSError as error:
-        if error.errno:
-            error.filename = path
-        raise
+        if not error.errno or error.filename not in (None, temporary):
+            raise
+        raise unwritten(path, error.errno) from None
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
@@ -64,17 +70,26 @@ def write_hdf5(path):
 
 
 def check_output(path, endings, sources, force):
-    """Refuses an output of another ending, one that is an input, and without `force` one that exists."""
+    """Refuses an output of another ending, one that is an input, and without `force` one that exists and is not empty."""
     if os.path.isdir(path):
-        raise Refused(f"{path} is a folder")
+        raise Refused(f"{path} is a folder; expected the name of a file to write")
     if not path.endswith(endings):
         raise Refused(f"'{path}': expected a name that ends in {' or '.join(endings)}")
     if not os.path.isdir(os.path.dirname(path) or "."):
-        raise Refused(f"{os.path.dirname(path)}: No such file or directory")
-    if os.path.exists(path) and any(os.path.exists(source) and os.path.samefile(source, path) for source in sources):
-        raise Refused(f"{path} is one of the inputs")
-    if os.path.exists(path) and not force:
+        raise unwritten(path, errno.ENOENT)
+    if not os.path.exists(path):
+        return
+    if not os.path.isfile(path):
+        raise Refused(f"{path} is a device or pipe; expected the name of a file to write")
+    if any(os.path.exists(source) and os.path.samefile(source, path) for source in sources):
+        raise Refused(f"{path} is one of the inputs; expected another file to write")
+    if os.path.getsize(path) and not force:
         raise Refused(f"{path} exists already; --force replaces it")
+
+
+def missing(error):
+    """What to install after an ImportError."""
+    return f"{error.name} is missing: pip install {error.name} (tools/requirements.txt lists all)"
 
 
 def run(main):
@@ -86,7 +101,7 @@ def run(main):
     except Refused as error:
         sys.exit(f"{tool}: {error}")
     except ImportError as error:
-        sys.exit(f"{tool}: {error.name} is missing: pip install {error.name} (tools/requirements.txt lists all)")
+        sys.exit(f"{tool}: {missing(error)}")
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         sys.exit(f"{tool}: {where}{os.strerror(error.errno) if error.errno else error}")

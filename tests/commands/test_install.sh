@@ -35,6 +35,12 @@ fi
 for script in tools/to_onnx.py tools/draw.py tools/report.py jobs/reproduce.sh jobs/keep_running.sh; do
     [ -x "$there/$script" ] || fail "$script cannot be run where it is installed"
 done
+# the tools find their common module in their own folder, without the user's paths
+if python3 -c '' 2>/dev/null; then
+    for tool in make_sets to_onnx weights; do
+        (unset PYTHONPATH; python3 -B "$there/tools/$tool.py" --help 2>&1) | grep -q "^usage: $tool.py" || fail "$tool.py does not run where it is installed"
+    done
+fi
 [ -x "$place/usr/bin/caffe" ] && cmp -s "$place/usr/bin/caffe" "$abs_top_srcdir/scripts/caffe" || fail 'caffe is not installed'
 [ "$(cat "$place/usr/bin/convert_imageset")" = 'another Caffe' ] || fail 'another program was replaced'
 for tool in compute_image_mean extract_features upgrade_net_proto_text upgrade_solver_proto_text; do

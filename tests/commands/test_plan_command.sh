@@ -67,7 +67,7 @@ has 'as --comm=sfb says'
 lacks '^Speed-up by --comm'
 shows '^4 nodes, 3 workers, 1 dedicated server$' --nodes=4 --servers=1 --comm=paper
 has "the paper's rule: SFB moves"
-shows 'no core to spare' --nodes=8 --comm=ps --figure core_share=1
+shows 'no core to spare' --nodes=2 --comm=ps --figure core_share=1
 shows '^    4 .* 687.2 ' --nodes=4 --comm=allreduce --tune=wire=bf16 # half the bytes
 shows '^device *3 GB/s from and to the host$' --nodes=2 --figure device_bytes_per_second=3GB
 
@@ -96,9 +96,9 @@ advises() { # PATTERN ARGUMENT...
     said=$(advice --images-per-second=34.6 "$@")
     echo "$said" | grep -qx -e "$pattern" || fail "$*: expected '$pattern', found '$said'"
 }
-efficiency() { plan --images-per-second=34.6 --comm=ps --nodes=16 --bandwidth="$(awk "BEGIN { print $1 }")Gb" | sed -n 's/.*(\([0-9]*\) % of 16).*/\1/p'; }
-advises '16 workers on 16 nodes train [0-9.]* times as fast as one ([0-9]* % of 16) (--comm=ps). 95 % of 16 would need a network of [0-9.]* Gbit/s per node; this one has 1 Gbit/s. [0-9]* extra server-only nodes (--nodes=[0-9]* --servers=[0-9]*) would raise the speed-up to [0-9.]*. ' \
-    --comm=ps --nodes=1,16 --bandwidth=1Gb
+efficiency() { plan --images-per-second=34.6 --comm=ps --nodes=4 --bandwidth="$(awk "BEGIN { print $1 }")Gb" | sed -n 's/.*(\([0-9]*\) % of 4).*/\1/p'; }
+advises '4 workers on 4 nodes train [0-9.]* times as fast as one ([0-9]* % of 4) (--comm=ps). 95 % of 4 would need a network of [0-9.]* Gbit/s per node; this one has 1 Gbit/s. [0-9]* extra server-only nodes (--nodes=[0-9]* --servers=[0-9]*) would raise the speed-up to [0-9.]*. ' \
+    --comm=ps --nodes=1,4 --bandwidth=1Gb
 needs=$(echo "$said" | sed 's/.*network of \([0-9.]*\) Gbit.*/\1/')
 holds "$needs Gbit/s are just enough" 'enough >= 95 && less < 95' enough="$(efficiency "1.04 * $needs")" less="$(efficiency "0.9 * $needs")"
 # shellcheck disable=SC2046 # three words

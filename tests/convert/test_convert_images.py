@@ -8,28 +8,19 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 import zlib
 
-try:
-    import h5py
-    import numpy as np
-except ImportError:
-    print("SKIP: this Python has no h5py")
-    sys.exit(77)
+sys.path.insert(0, os.path.join(os.environ["abs_top_srcdir"], "tests"))
+from folder_case import DATA, PICTURES, POSEIDON, FolderCase, h5py, np, reads, run  # noqa: E402
+from message_fields import fields  # noqa: E402
+
 try:
     import lmdb
 except ImportError:
     lmdb = None
 
-sys.path.insert(0, os.path.join(os.environ["abs_top_srcdir"], "tests"))
-from message_fields import fields
-
-POSEIDON = os.environ["POSEIDON"]
-DATA = os.path.join(os.environ["abs_top_srcdir"], "tests", "data", "input")
-PICTURES = ["color.jpg", "gray.png", "color.png", "palette.png", "progressive.jpg"]
 
 
 def last_fields(message):
@@ -37,54 +28,21 @@ def last_fields(message):
     return {number: values[-1] for number, values in fields(message).items()}
 
 
-def supported():
-    """Whether this build reads both JPEG and PNG."""
-    folder = tempfile.mkdtemp()
-    try:
-        listing = os.path.join(folder, "list.txt")
-        with open(listing, "w") as f:
-            f.write("color.jpg 0\ncolor.png 0\n")
-        done = subprocess.run([POSEIDON, "convert", "images", listing, os.path.join(folder, "x.h5"),
-                               "--root=" + os.path.join(DATA, "images")], capture_output=True, text=True)
-        return "built without" not in done.stderr
-    finally:
-        shutil.rmtree(folder)
-
-
-def reads(kind):
-    return " %s" % kind in subprocess.run([POSEIDON, "--version"], capture_output=True, text=True).stdout
-
-
-class Images(unittest.TestCase):
+class Images(FolderCase):
     def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="poseidon-images-")
+        super().setUp()
         self.reference = h5py.File(os.path.join(DATA, "images.h5"), "r")
 
     def tearDown(self):
         self.reference.close()
-        shutil.rmtree(self.dir)
-
-    def path(self, *names):
-        return os.path.join(self.dir, *names)
-
-    def write(self, name, content):
-        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
-        with open(self.path(name), "wb") as f:
-            f.write(content)
-        return self.path(name)
-
-    def picture(self, name):
-        with open(os.path.join(DATA, "images", name), "rb") as f:
-            return f.read()
+        super().tearDown()
 
     def list(self, names=PICTURES):
         """Labels are 10 * place."""
-        return self.write("list.txt", "".join("%s %d\n" % (name, 10 * i)
-                                              for i, name in enumerate(names)).encode())
+        return self.write_list(names, 10)
 
     def run_poseidon(self, *arguments, **options):
-        return subprocess.run([POSEIDON, *arguments], capture_output=True, text=True, timeout=600,
-                              **options)
+        return run(POSEIDON, *arguments, **options)
 
     def convert(self, *arguments):
         done = self.run_poseidon("convert", "images", *arguments, "--root=" + os.path.join(DATA, "images"))
@@ -92,13 +50,7 @@ class Images(unittest.TestCase):
         return done
 
     def bad(self, *arguments, says, status=1, command=("convert", "images")):
-        before = sorted(os.listdir(self.dir))
-        done = self.run_poseidon(*command, *arguments)
-        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
-        self.assertEqual(done.stdout, "")
-        for piece in says:
-            self.assertIn(piece, done.stderr)
-        self.assertEqual(sorted(os.listdir(self.dir)), before)
+        self.refuses(POSEIDON, *command, *arguments, says=says, status=status)
 
     def expected(self, name, kind="color"):
         image = self.reference[name][kind][:]
@@ -279,7 +231,6 @@ class Images(unittest.TestCase):
         out = self.path("x.h5")
         self.convert(self.list(["color.png"]), out, "--resize=9x9")
         shutil.copy(os.path.join(DATA, "images", "color.png"), self.path("a.png"))
-        import zlib
 
         def chunk(kind, content):
             return (struct.pack(">I", len(content)) + kind + content +
@@ -594,7 +545,7 @@ class Images(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if not supported():
-        print("SKIP: this build reads no JPEG or no PNG")
+    if not reads("JPEG", "PNG"):
+        print("SKIP: built without JPEG or PNG")
         sys.exit(77)
     unittest.main(verbosity=1)

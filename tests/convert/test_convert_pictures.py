@@ -7,29 +7,22 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 import zlib
 
-try:
-    import h5py
-    import numpy as np
-except ImportError:
-    print("SKIP: this Python has no h5py")
-    sys.exit(77)
+sys.path.insert(0, os.path.join(os.environ["abs_top_srcdir"], "tests"))
+from folder_case import DATA, PICTURES, POSEIDON, FolderCase, h5py, np, reads, run  # noqa: E402
+
 try:
     import PIL.Image
 except ImportError:
     PIL = None
 
-POSEIDON = os.environ["POSEIDON"]
-if not all(" " + kind in subprocess.run([POSEIDON, "--version"], capture_output=True, text=True).stdout
-           for kind in ("JPEG", "PNG")):
+if not reads("JPEG", "PNG"):
     print("SKIP: built without JPEG or PNG")
     sys.exit(77)
-DATA = os.path.join(os.environ["abs_top_srcdir"], "tests", "data", "input")
-PICTURES = ["color.jpg", "gray.png", "color.png", "palette.png", "progressive.jpg"]
+
 
 
 def chunk(kind, content):
@@ -55,31 +48,9 @@ def mask():
 VOC = bytes((0, 0, 0, 128, 0, 0, 0, 128, 0))    # what Pascal VOC's classes 0, 1, 2 look like
 
 
-class Pictures(unittest.TestCase):
-    def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="poseidon-pictures-")
-
-    def tearDown(self):
-        shutil.rmtree(self.dir)
-
-    def path(self, *names):
-        return os.path.join(self.dir, *names)
-
-    def write(self, name, content):
-        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
-        with open(self.path(name), "wb") as f:
-            f.write(content)
-        return self.path(name)
-
-    def picture(self, name):
-        with open(os.path.join(DATA, "images", name), "rb") as f:
-            return f.read()
-
-    def list(self, names=PICTURES):
-        return self.write("list.txt", "".join("%s %d\n" % (name, i) for i, name in enumerate(names)).encode())
-
+class Pictures(FolderCase):
     def poseidon(self, *arguments, status=0):
-        done = subprocess.run([POSEIDON, *arguments], capture_output=True, text=True, timeout=600)
+        done = run(POSEIDON, *arguments)
         self.assertEqual(done.returncode, status, done.stderr)
         return done.stdout + done.stderr
 
@@ -87,7 +58,7 @@ class Pictures(unittest.TestCase):
         """What is said, and the pixels."""
         self.write(name, content)
         out = self.path("x.h5")
-        said = self.poseidon("convert", "images", self.list([name]), out, "--force", *options, status=status)
+        said = self.poseidon("convert", "images", self.write_list([name]), out, "--force", *options, status=status)
         if status:
             return said, None
         with h5py.File(out, "r") as f:
@@ -141,14 +112,14 @@ class Pictures(unittest.TestCase):
     def test_layers_tell_of_labels_that_are_changed(self):
         self.write("a.png", png(mask(), VOC))
         self.write("b.png", png(mask()))
-        palette, gray = self.list(["a.png"]), self.write("gray.txt", b"b.png 0\n")
+        palette, gray = self.write_list(["a.png"]), self.write("gray.txt", b"b.png 0\n")
         root = "root_folder: '%s/'" % self.dir
         self.assertIn(self.WARNING, self.summary("ImageData", palette, (root + "is_color: false", "")))
         self.assertNotIn("warning", self.summary("ImageData", palette, (root, "")))
         self.assertNotIn("warning", self.summary("ImageData", gray, (root + "is_color: false", "")))
         size = root + "is_color: false new_height: 20 new_width: 26"
         self.assertIn("few gray values are resized", self.summary("ImageData", gray, (size, "")))
-        said = subprocess.run([POSEIDON, "convert", "images", palette, self.path("x_lmdb"), "--encoded"], capture_output=True, text=True)
+        said = run(POSEIDON, "convert", "images", palette, self.path("x_lmdb"), "--encoded")
         if "built without liblmdb" not in said.stderr:
             transform = "transform_param { force_gray: true }"
             self.assertIn(self.WARNING, self.summary("Data", self.path("x_lmdb"), ("backend: LMDB", transform)))
@@ -228,7 +199,7 @@ class Pictures(unittest.TestCase):
         os.close(end)
 
     def test_ignored_hangup_does_not_interrupt(self):  # as under nohup
-        listing = self.list([PICTURES[i % 5] for i in range(2000)])
+        listing = self.write_list([PICTURES[i % 5] for i in range(2000)])
         process = subprocess.Popen(
             [POSEIDON, "convert", "images", listing, self.path("x.h5"), "--root=" + os.path.join(DATA, "images")],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,

@@ -137,6 +137,9 @@ static struct total define(const struct values *v, enum sum which, size_t at)
         o0 = rest % o1, n0 = rest / o1, o1 = o0 + 1, n1 = n0 + 1;
     } else {
         pixel = rest % (large * large), rest /= large * large;
+        int64_t last = pixel / large + s->pad, first = last - v->k + 1; /* rows of its windows */
+        p0 = (first > 0 ? (first + s->stride - 1) / s->stride : 0) * small;
+        p1 = (last / s->stride < small ? last / s->stride + 1 : small) * small;
         i0 = rest % (in * s->group) % in, group = rest % (in * s->group) / in, i1 = i0 + 1;
         n0 = rest / (in * s->group), n1 = n0 + 1, o0 = group * out, o1 = o0 + out;
     }

@@ -6,6 +6,7 @@
 #include "config.h"
 #endif
 
+#include "engine/tensor.h"
 #include "util/error.h"
 #include "spec/h5.h"
 
@@ -54,6 +55,14 @@ static inline const char *fixture(const char *name)
     } while (0)
 
 #define expect_ok(status) ck_assert_msg((status) == 0, "%s", error_text())
+
+static inline void check_shape(const struct shape *shape, int64_t c, int64_t h, int64_t w)
+{
+    ck_assert_int_eq(shape->naxes, 3);
+    ck_assert_int_eq(shape->dim[0], c);
+    ck_assert_int_eq(shape->dim[1], h);
+    ck_assert_int_eq(shape->dim[2], w);
+}
 
 /* All values of a data set of that fixture, of `size` bytes each; freed by the caller. */
 static inline void *read_fixture(const char *path, const char *name, hid_t type, size_t size)

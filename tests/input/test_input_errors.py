@@ -5,18 +5,12 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-try:
-    import h5py
-    import numpy as np
-except ImportError:
-    print("SKIP: this Python has no h5py")
-    sys.exit(77)
+sys.path.insert(0, os.path.join(os.environ["abs_top_srcdir"], "tests"))
+from folder_case import POSEIDON, FolderCase, h5py, np, run  # noqa: E402
 
-POSEIDON = os.environ["POSEIDON"]
 MPIRUN = os.environ["POSEIDON_MPIRUN"]
 
 NET = """
@@ -32,17 +26,11 @@ snapshot_after_train: false
 """
 
 
-class Errors(unittest.TestCase):
+class Errors(FolderCase):
     def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="poseidon-input-")
+        super().setUp()
         with open(self.path("solver.prototxt"), "w") as f:
             f.write(SOLVER)
-
-    def tearDown(self):
-        shutil.rmtree(self.dir)
-
-    def path(self, name):
-        return os.path.join(self.dir, name)
 
     def data(self, labels, name="data.h5", n=64):
         if os.path.exists(self.path(name)):
@@ -55,9 +43,7 @@ class Errors(unittest.TestCase):
               more=(), net=NET):
         with open(self.path("net.prototxt"), "w") as f:
             f.write(net % {"type": type, "param": param})
-        return subprocess.run([MPIRUN, str(ranks), POSEIDON, "train", "--solver=solver.prototxt",
-                               *more],
-                              cwd=self.dir, capture_output=True, text=True, timeout=600)
+        return run(MPIRUN, str(ranks), POSEIDON, "train", "--solver=solver.prototxt", *more, cwd=self.dir)
 
     def refused(self, done, *says):
         self.assertNotIn(done.returncode, (0, 124), done.stderr)
@@ -111,8 +97,7 @@ class Errors(unittest.TestCase):
             f.write("".join("set/%d/%03d.png %d\n" % (k // 25, k, k // 25) for k in range(100)))
 
         def convert(source, out, *options):
-            done = subprocess.run([POSEIDON, "convert", "images", source, out, "--resize=4", "--force", *options],
-                                  cwd=self.dir, capture_output=True, text=True)
+            done = run(POSEIDON, "convert", "images", source, out, "--resize=4", "--force", *options, cwd=self.dir)
             if "built without" in done.stderr:
                 self.skipTest(done.stderr)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -209,8 +194,7 @@ class Errors(unittest.TestCase):
             f.write("".join("%s/%s %d\n" % (pictures, names[i % 5], i % 10) for i in range(60)))
         hashes = {}
         for kind, options in (("x.h5", []), ("raw_lmdb", []), ("png_lmdb", ["--encoded", "--encode-type=png"])):
-            done = subprocess.run([POSEIDON, "convert", "images", "list.txt", kind, "--shuffle", *options],
-                                  cwd=self.dir, capture_output=True, text=True)
+            done = run(POSEIDON, "convert", "images", "list.txt", kind, "--shuffle", *options, cwd=self.dir)
             if "built without" in done.stderr:
                 self.skipTest(done.stderr)
             for ranks in (1, 2):
@@ -317,12 +301,12 @@ class Errors(unittest.TestCase):
                 layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "label" top: "loss" }""" % source)
         log = open(self.path("log"), "w")
         self.addCleanup(log.close)
-        run = subprocess.Popen([MPIRUN, str(ranks), POSEIDON, "train", "--solver=solver.prototxt", "--threads=1",
-                                "--max-iter=100000000"], cwd=self.dir, stdout=log, stderr=log)
-        self.addCleanup(run.wait)
-        self.addCleanup(run.terminate)
-        self.pass_iterations(run, 30)
-        return run
+        training = subprocess.Popen([MPIRUN, str(ranks), POSEIDON, "train", "--solver=solver.prototxt", "--threads=1",
+                                     "--max-iter=100000000"], cwd=self.dir, stdout=log, stderr=log)
+        self.addCleanup(training.wait)
+        self.addCleanup(training.terminate)
+        self.pass_iterations(training, 30)
+        return training
 
     def log(self):
         with open(self.path("log")) as f:

@@ -1,16 +1,10 @@
-/* What a net does with the layers beyond the first set: statistics, chains of layers in place,
- * gradients that are cut off or forced, values that are out of range. */
-#include "tests/net/test_net_common.h"
+/* Layers at work in a net: statistics, chains of layers in place, gradients that are cut off or
+ * forced, values that are out of range. */
+#include "tests/layers/layer_texts.h"
 #include "tests/suite.h"
 
 #include <math.h>
 #include <unistd.h>
-
-#define ONE(type, rest) "layer { name: 'l' type: '" type "' bottom: 'x' top: 'y' " rest " }"
-#define TWO(type, rest)                                                                            \
-    "layer { name: 'l' type: '" type "' bottom: 'x' bottom: 'z' top: 'y' " rest " }"
-#define X INPUT("x", "2,4,6,5")
-#define Z INPUT("z", "2,4,6,5")
 
 static struct engine engine;
 
@@ -537,7 +531,7 @@ START_TEST(sums_over_the_batch_have_the_same_bits_at_any_number_of_threads)
 }
 END_TEST
 
-SUITE("nets of more layers")
+SUITE("layers in nets")
 {
     TCase *nets = suite_case(suite, "nets");
 

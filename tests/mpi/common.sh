@@ -9,6 +9,12 @@ make_net() {
     sed "s|\"data/|\"$abs_top_srcdir/data/|" "$abs_top_srcdir/models/lenet/train_val.prototxt" >"$1"
 }
 
+# make_small_net FILE: the same with a fifth of the parameters, for tests in which they are only kept, sent and compared
+make_small_net() {
+    make_net "$1"
+    sed -i 's/num_output: 500/num_output: 100/' "$1"
+}
+
 # make_solver FILE LINE...: a solver for net.prototxt in this folder; a LINE replaces that of its field.
 make_solver() {
     solver=$1

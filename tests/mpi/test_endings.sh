@@ -126,7 +126,7 @@ grep -q "The folder '$work/out' is gone; it is made again" stop.log || { fail 'i
 waits='Training is over, and the snapshot of iteration [0-9]* could not be written: .*Not a directory. Trying for [56][0-9][0-9] s more'
 interrupt block
 await "$waits"
-sleep 3
+sleep 3 # two more tries, after 1 s and after 3 s, which show in nothing else: the seconds are what is tested
 [ "$(grep -c "$waits" stop.log)" -eq 1 ] || fail "it is told $(grep -c "$waits" stop.log) times"
 rm out && mv away out
 ended 75

@@ -2,6 +2,7 @@
 # Learning rates that follow the loss (plateau), and runs that end when tests find no gain: the same on any number of
 # ranks, and a run that stopped goes on as one that did not.
 . "$abs_top_srcdir/tests/mpi/common.sh"
+make_small_net net.prototxt
 python=${POSEIDON_PYTHON:-python3}
 
 rates() { # LOG...: the lines of rates, in order

@@ -3,6 +3,7 @@
 # bit, and so is what it still owes at its end. At another number of ranks, by another scheme, from a damaged file and
 # without one it says what becomes of it.
 . "$abs_top_srcdir/tests/mpi/common.sh"
+make_small_net net.prototxt
 make_solver whole.prototxt 'max_iter: 10' 'snapshot: 5' "snapshot_prefix: \"$work/whole\"" 'display: 5'
 
 # goes FILE RANKS OPTION...: to the end, into FILE.log and FILE.json

@@ -2,6 +2,7 @@
 # A run that stopped and went on is the run that never stopped, bit for bit, also after SIGKILL at a
 # random moment of a snapshot; weights start a new run by layer name.
 . "$abs_top_srcdir/tests/mpi/common.sh"
+make_small_net net.prototxt
 make_solver whole.prototxt 'max_iter: 24' 'snapshot: 12' "snapshot_prefix: \"$work/whole\"" \
     'display: 10' 'average_loss: 3'
 
@@ -81,7 +82,7 @@ at=$(($(grep -n '"conv2"' net.prototxt | head -n 1 | cut -d: -f1) - 2))
 } >normed && mv normed net.prototxt
 went_on batch-norm 3 --comm=paper
 went_on batch-norm-in-nodes 3 --comm=paper --hierarchy=2
-make_net net.prototxt
+make_small_net net.prototxt
 
 # The state says where the data stood, whatever the number of ranks.
 train 2 again.log --solver=whole.prototxt --batch=32 || fail 'the run to be resumed'

@@ -1,11 +1,9 @@
 /* The text reader and printer: against protoc (tests/data/spec/generate_text.py), and every message
  * it can give. */
 #include "spec/caffe.pb-c.h"
-#include "spec/field.h"
 #include "spec/print.h"
 #include "tests/spec/text_cases.h"
 #include "tests/suite.h"
-#include "util/suggest.h"
 #include "spec/text.h"
 #include "util/error.h"
 
@@ -557,126 +555,6 @@ START_TEST(file_that_cannot_be_read_is_named)
 }
 END_TEST
 
-START_TEST(numbers_are_printed_in_their_shortest_form)
-{
-    static const struct {
-        float value;
-        const char *text;
-    } cases[] = {{0.1f, "0.1"},
-                 {1, "1"},
-                 {-0.0f, "-0"},
-                 {1e10f, "1e+10"},
-                 {0.75f, "0.75"},
-                 {5e-4f, "0.0005"},
-                 {1.0f / 3, "0.33333334"},
-                 {16777216, "16777216"},
-                 {3.4028235e38f, "3.4028235e+38"}};
-    const ProtobufCMessageDescriptor *blob = &caffe__blob_proto__descriptor;
-    struct strbuf out = {0};
-
-    for (int i = 0; i < COUNT(cases); i++) {
-        strbuf_clear(&out);
-        print_value(&out, message_find_field(blob, "data"), &cases[i].value);
-        ck_assert_str_eq(strbuf_text(&out), cases[i].text);
-    }
-    strbuf_clear(&out);
-    print_value(&out, message_find_field(blob, "double_data"), &(double){0.1});
-    ck_assert_str_eq(strbuf_text(&out), "0.1");
-    strbuf_free(&out);
-}
-END_TEST
-
-START_TEST(message_is_printed_as_people_write_it)
-{
-    struct text_doc *doc;
-    struct strbuf out = {0};
-
-    read_net("layer < pooling_param: {kernel_size:2,pool:1}type:'Pooling',name:\"p'\\n\" >", &doc);
-    print_message(&out, text_root(doc));
-    ck_assert_str_eq(strbuf_text(&out), "layer {\n"
-                                        "  name: \"p\\'\\n\"\n"
-                                        "  type: \"Pooling\"\n"
-                                        "  pooling_param {\n"
-                                        "    pool: AVE\n"
-                                        "    kernel_size: 2\n"
-                                        "  }\n"
-                                        "}\n");
-    strbuf_free(&out);
-    text_free(doc);
-}
-END_TEST
-
-START_TEST(distance_counts_edits_and_swaps)
-{
-    static const struct {
-        const char *word, *known;
-        int distance; /* more than 63: too far to be offered */
-    } cases[] = {
-        {"", "", 0},
-        {"kernel", "kernel", 0},
-        {"Kernel", "kernel", 0},
-        {"kenrel", "kernel", 1},
-        {"kernl", "kernel", 1},
-        {"kernels", "kernel", 1},
-        {"kernal_sise", "kernel_size", 2},
-        {"kitten", "sitting", 64},
-        {"", "abc", 64},
-    };
-
-    for (int i = 0; i < COUNT(cases); i++) {
-        struct suggest near = suggest_start(cases[i].word);
-
-        suggest_offer(&near, cases[i].known);
-        ck_assert_int_eq(near.distance, cases[i].distance);
-    }
-}
-END_TEST
-
-START_TEST(only_a_word_that_is_near_is_offered)
-{
-    static const struct {
-        const char *word, *known;
-        bool near;
-    } cases[] = {
-        {"kernal_sise", "kernel_size", true},
-        {"Convolutoin", "Convolution", true},
-        {"convolutions", "Convolution", true},
-        {"BatchNormal", "BatchNorm", true},
-        {"Convalutiom", "Convolution", true},
-        {"SoftmaxLoss", "SoftmaxWithLoss", false}, /* four letters */
-        {"DenseImageData", "ImageData", false},
-        {"stride_shape", "stride_h", false},
-        {"ab", "a", true},
-        {"abcdef", "abXXef", true}, /* a third */
-        {"abcdef", "aXXXef", false},
-        {"a", "b", false}, /* all of it */
-        {"xReLU", "ReLU", true},
-        /* longer words are others */
-        {"Unpooling", "Pooling", false},
-        {"RBMInnerProduct", "InnerProduct", false},
-        {"LRN_MAP", "LRN", false},
-        {"Convolution3D", "Convolution", false},
-        {"ConvolutionND", "Convolution", false},
-        {"InnerProductive", "InnerProduct", false},
-        {"LOCAL_WEIGHTED_CONVOLUTION", "CONVOLUTION", false},
-        /* their ending makes them no more alike */
-        {"bn_param", "lrn_param", false},
-        {"permute_param", "reshape_param", false},
-        {"elv_param", "elu_param", true},
-        {"concta_param", "concat_param", true},
-        {"", "a", false},
-    };
-
-    for (int i = 0; i < COUNT(cases); i++) {
-        struct suggest near = suggest_start(cases[i].word);
-
-        suggest_offer(&near, cases[i].known);
-        ck_assert_msg((near.nearest != NULL) == cases[i].near, "%s -> %s", cases[i].word,
-                      cases[i].known);
-    }
-}
-END_TEST
-
 SUITE_IN(folder, "text")
 {
     TCase *tcase = suite_case(suite, "text");
@@ -695,8 +573,4 @@ SUITE_IN(folder, "text")
     tcase_add_test(tcase, long_names_are_unknown_and_not_cut_to_known_ones);
     tcase_add_test(tcase, file_is_read_whole_and_named_in_messages);
     tcase_add_test(tcase, file_that_cannot_be_read_is_named);
-    tcase_add_test(tcase, numbers_are_printed_in_their_shortest_form);
-    tcase_add_test(tcase, message_is_printed_as_people_write_it);
-    tcase_add_test(tcase, distance_counts_edits_and_swaps);
-    tcase_add_test(tcase, only_a_word_that_is_near_is_offered);
 }

@@ -8,16 +8,11 @@ import stat
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-try:
-    import h5py
-    import numpy as np
-except ImportError:
-    print("SKIP: this Python has no h5py")
-    sys.exit(77)
+sys.path.insert(0, os.path.join(os.environ["abs_top_srcdir"], "tests"))
+from folder_case import FolderCase, h5py, np, run  # noqa: E402
 
 TOOL = os.path.join(os.environ["abs_top_srcdir"], "tools", "make_sets.py")
 BATCH = 10000
@@ -44,28 +39,14 @@ def idx(array):
     return header + array.tobytes()
 
 
-class MakeSets(unittest.TestCase):
+class MakeSets(FolderCase):
     def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="poseidon-convert-")
+        super().setUp()
         self.images = RNG.integers(0, 256, (7, 4, 5), dtype=np.uint8)
         self.labels = RNG.integers(0, 10, 7).astype(np.uint8)
 
-    def tearDown(self):
-        subprocess.call(["chmod", "-R", "u+w", self.dir])
-        shutil.rmtree(self.dir)
-
-    def path(self, *names):
-        return os.path.join(self.dir, *names)
-
-    def put(self, name, content):
-        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
-        with open(self.path(name), "wb") as f:
-            f.write(content)
-        return self.path(name)
-
     def run_tool(self, *arguments, **options):
-        return subprocess.run([sys.executable, TOOL, *arguments], capture_output=True, text=True,
-                              timeout=600, **options)
+        return run(sys.executable, TOOL, *arguments, **options)
 
     def good(self, *arguments):
         done = self.run_tool(*arguments)
@@ -73,15 +54,9 @@ class MakeSets(unittest.TestCase):
         self.assertEqual(done.stderr, "")
         return done.stdout
 
-    def bad(self, *arguments, says, status=1, **options):
-        before = sorted(os.listdir(self.dir))
-        done = self.run_tool(*arguments, **options)
-        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
-        self.assertEqual(done.stdout, "")
-        for piece in says:
-            self.assertIn(piece, done.stderr)
+    def bad(self, *arguments, says, **options):
+        done = self.refuses(sys.executable, TOOL, *arguments, says=says, **options)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
-        self.assertEqual(sorted(os.listdir(self.dir)), before)
 
     def check(self, out, data, labels):
         with h5py.File(out, "r") as f:
@@ -93,8 +68,8 @@ class MakeSets(unittest.TestCase):
             self.assertTrue((f["label"][:] == labels).all())
 
     def put_idx(self, prefix="train"):
-        self.put(prefix + "-images-idx3-ubyte", idx(self.images))
-        self.put(prefix + "-labels-idx1-ubyte", idx(self.labels))
+        self.write(prefix + "-images-idx3-ubyte", idx(self.images))
+        self.write(prefix + "-labels-idx1-ubyte", idx(self.labels))
 
     # ---- IDX
     def test_idx_folder_plain(self):
@@ -105,8 +80,8 @@ class MakeSets(unittest.TestCase):
         self.assertIn("7 records of 1x4x5", said)
 
     def test_idx_folder_packed_test_split(self):
-        self.put("t10k-images-idx3-ubyte.gz", gzip.compress(idx(self.images)))
-        self.put("t10k-labels-idx1-ubyte.gz", gzip.compress(idx(self.labels)))
+        self.write("t10k-images-idx3-ubyte.gz", gzip.compress(idx(self.images)))
+        self.write("t10k-labels-idx1-ubyte.gz", gzip.compress(idx(self.labels)))
         out = self.path("x.h5")
         self.bad("mnist", self.dir, out, says=["no train-images-idx3-ubyte"])
         self.good("mnist", self.dir, out, "--split=test")
@@ -166,8 +141,8 @@ class MakeSets(unittest.TestCase):
         os.mkdir(folder)
         for b, records in enumerate(batches):
             name = "data_batch_%d.bin" % (b + 1) if b < 5 else "test_batch.bin"
-            self.put(os.path.join(folder, name), records.tobytes())
-        meta = self.put(os.path.join(folder, "batches.meta.txt"),
+            self.write(os.path.join(folder, name), records.tobytes())
+        meta = self.write(os.path.join(folder, "batches.meta.txt"),
                         b"".join(b"class%d\n" % k for k in range(10)) + b"\n")
         said = self.good("cifar10", folder, out)
         self.check(out, train[:, 1:].reshape(-1, 3, 32, 32), train[:, 0])
@@ -184,17 +159,17 @@ class MakeSets(unittest.TestCase):
         self.check(out, both[:, 1:].reshape(-1, 3, 32, 32), both[:, 0])
 
         os.unlink(out)
-        self.put(meta, b"one\ntwo\n")
+        self.write(meta, b"one\ntwo\n")
         self.bad("cifar10", folder, out, "--split=test", says=["batches.meta.txt: 2 class names", "expected 10"])
-        self.put(meta, b"x" * 5000)
+        self.write(meta, b"x" * 5000)
         self.bad("cifar10", folder, out, "--split=test", says=["batches.meta.txt: more than 4096 bytes"])
         os.unlink(meta)
         batches[5][77, 0] = 11
-        test = self.put(os.path.join(folder, "test_batch.bin"), batches[5].tobytes())
+        test = self.write(os.path.join(folder, "test_batch.bin"), batches[5].tobytes())
         self.bad("cifar10", folder, out, "--split=test",
                  says=["test_batch.bin", "label 11 in record 77", "offset %d" % (77 * 3073), "0..9"])
         batches[5][77, 0] = 1
-        self.put(test, batches[5].tobytes() + b"1")
+        self.write(test, batches[5].tobytes() + b"1")
         self.bad("cifar10", folder, out, "--split=test", says=["test_batch.bin: extra bytes after record 10000"])
         with open(files[0], "r+b") as f:
             f.truncate(10000)
@@ -203,7 +178,7 @@ class MakeSets(unittest.TestCase):
         self.bad("cifar10", folder, out, says=["data_batch_2.bin.xz", "unpack"])
         os.rename(files[0] + ".xz", files[0][:-4])
         self.bad("cifar10", folder, out, says=["Python version", "binary version"])
-        archive = self.put("cifar-10-binary.tar.gz", b"any")
+        archive = self.write("cifar-10-binary.tar.gz", b"any")
         self.bad("cifar10", archive, out, says=["cifar-10-binary.tar.gz is no folder: unpack", "tar xf"])
         self.bad("cifar10", self.path("none"), out, says=["none: No such file"])
 
@@ -214,14 +189,14 @@ class MakeSets(unittest.TestCase):
             self.skipTest("POSEIDON_DATA has no cifar10, or there is no xz")
         content = subprocess.run(["xz", "-dc", source], stdout=subprocess.PIPE, check=True).stdout
         out = self.path("x.h5")
-        self.good("cifar10", self.put("test_batch.bin", content), out)
+        self.good("cifar10", self.write("test_batch.bin", content), out)
         records = np.frombuffer(content, np.uint8).reshape(10000, 3073)
         self.check(out, records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0])
 
     # ---- places to write to
     def test_existing_output_is_kept_without_force(self):
         self.put_idx()
-        out = self.put("x.h5", b"precious")
+        out = self.write("x.h5", b"precious")
         self.bad("mnist", self.dir, out, says=["x.h5 exists already", "--force"])
         with open(out, "rb") as f:
             self.assertEqual(f.read(), b"precious")
@@ -230,14 +205,14 @@ class MakeSets(unittest.TestCase):
 
     def test_failed_reading_keeps_the_existing_output_with_force(self):
         self.put_idx()
-        self.put("train-labels-idx1-ubyte", idx(self.labels)[:-1])
-        out = self.put("x.h5", b"precious")
+        self.write("train-labels-idx1-ubyte", idx(self.labels)[:-1])
+        out = self.write("x.h5", b"precious")
         self.bad("mnist", self.dir, out, "--force", says=["train-labels-idx1-ubyte", "offset 14"])
         with open(out, "rb") as f:
             self.assertEqual(f.read(), b"precious")
 
     def test_source_is_not_overwritten(self):
-        source = self.put("x.bin", cifar_batches(1)[0].tobytes())
+        source = self.write("x.bin", cifar_batches(1)[0].tobytes())
         os.link(source, self.path("x.h5"))
         self.bad("cifar10", source, self.path("x.h5"), "--force", says=["is one of the inputs"])
 
@@ -272,7 +247,7 @@ class MakeSets(unittest.TestCase):
     def test_interrupt_leaves_nothing(self):
         batches = cifar_batches(5)
         for b, records in enumerate(batches):
-            self.put("c/data_batch_%d.bin" % (b + 1), records.tobytes())
+            self.write("c/data_batch_%d.bin" % (b + 1), records.tobytes())
         before = sorted(os.listdir(self.dir))
         for delay in (0.05, 0.3, 0.6, 1.2):
             process = subprocess.Popen([sys.executable, TOOL, "cifar10", self.path("c"),
@@ -294,21 +269,21 @@ class MakeSets(unittest.TestCase):
             for cut in (*range(21), *range(21, len(whole), 13), len(whole) - 1):
                 if cut >= len(whole):
                     continue
-                self.put(name, whole[:cut])
+                self.write(name, whole[:cut])
                 self.refused(name, "truncated", "at offset %d" % cut)
-            self.put(name, whole + b"1")
+            self.write(name, whole + b"1")
             self.refused(name, "extra bytes", "offset %d" % len(whole))
-            self.put(name, whole)
+            self.write(name, whole)
 
     def test_packed_idx_cut_or_damaged_is_never_taken_for_good(self):
         self.put_idx()
         os.unlink(self.path("train-images-idx3-ubyte"))
         name, packed = "train-images-idx3-ubyte.gz", gzip.compress(idx(self.images), mtime=0)
         for cut in range(0, len(packed), 7):
-            self.put(name, packed[:cut])
+            self.write(name, packed[:cut])
             self.refused(name, "offset")
         for at in range(0, len(packed), 3):
-            self.put(name, packed[:at] + bytes([packed[at] ^ 1 << at % 8]) + packed[at + 1:])
+            self.write(name, packed[:at] + bytes([packed[at] ^ 1 << at % 8]) + packed[at + 1:])
             try:
                 shape, pieces = self.read_set()
             except make_sets.Refused:
@@ -327,13 +302,13 @@ class MakeSets(unittest.TestCase):
                               (whole[:4] + b"\xff" * 4 + whole[8:], ["4294967295 images", "7 labels"]),
                               (b"version https://git-lfs.github.com/spec/v1\n", ["expected data, found a Git LFS pointer"]),
                               (b"<!doctype html>", ["expected data, found an HTML page"])):
-            self.put(images, content)
+            self.write(images, content)
             self.refused(images, *says)
-        self.put(images, whole)
+        self.write(images, whole)
         self.labels[2] = 10
-        self.put(labels, idx(self.labels))
+        self.write(labels, idx(self.labels))
         self.refused(labels, "label 10 in record 2", "offset 10", "expected 0..9")
-        self.put(labels, idx(self.labels[:2]))
+        self.write(labels, idx(self.labels[:2]))
         self.refused(labels, "2 labels at offset 4", "7 images")
         os.unlink(self.path(labels))
         self.refused("no labels file", labels)
@@ -343,7 +318,7 @@ class MakeSets(unittest.TestCase):
     def test_cifar_file_cut_anywhere_is_refused_unless_between_records(self):
         records = cifar_batches(1)[0][:2]
         for cut in (0, 1, 40, 3072, 3074, 6145, 6146):
-            self.put("x.bin", records.tobytes()[:cut])
+            self.write("x.bin", records.tobytes()[:cut])
             if cut == 6146:
                 self.good("cifar10", self.path("x.bin"), self.path("y.h5"))
                 self.check(self.path("y.h5"), records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0])
@@ -390,7 +365,7 @@ class MakeSets(unittest.TestCase):
 
     def test_a_missing_module_is_one_line(self):
         self.put_idx()
-        self.put("none/h5py.py", b"raise ImportError('no module', name='h5py')")
+        self.write("none/h5py.py", b"raise ImportError('no module', name='h5py')")
         self.bad("mnist", self.dir, self.path("x.h5"), says=["h5py is missing: pip install h5py"],
                  env={**os.environ, "PYTHONPATH": self.path("none")})
 

@@ -174,7 +174,7 @@ def test_refusals(draw):
         before = sorted(os.listdir("."))
         done = subprocess.run(["bash", "-c", "trap '' XFSZ; ulimit -f 100; exec \"$@\"", "bash", sys.executable, TOOL, source, to],
                               capture_output=True, text=True)
-        assert done.returncode == 1 and done.stderr == "weights.py: %s: File too large\n" % to, done.stderr
+        assert done.returncode == 1 and done.stderr == "weights.py: %s cannot be written: File too large\n" % to, done.stderr
         assert sorted(os.listdir(".")) == before
         run("big.safetensors", "big.h5", "--force")
 

@@ -29,8 +29,8 @@
 struct command {
     const char *name;
     int (*run)(int argc, char **argv);
-    const char *help; /* NULL: a word of former releases, not listed */
-    bool ranks;       /* runs on several ranks; else each rank would do all of it */
+    const char *help;
+    bool ranks; /* runs on several ranks; else each rank would do all of it */
 };
 
 static int command_help(int argc, char **argv);
@@ -70,8 +70,7 @@ static int print_usage(FILE *to)
             "usage: poseidon COMMAND [OPTIONS]\n\n",
             PACKAGE_VERSION);
     for (int i = 0; i < NCOMMANDS; i++)
-        if (commands[i].help)
-            fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
+        fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
     fprintf(to, "\n'poseidon COMMAND --help' shows a command's options, 'poseidon --version' the\n"
                 "libraries that it was built with; man poseidon has the rest.\n");
     return 0;
@@ -82,8 +81,7 @@ static int unknown_command(const char *name)
     struct suggest suggest = suggest_start(name);
 
     for (int i = 0; i < NCOMMANDS; i++)
-        if (commands[i].help)
-            suggest_offer(&suggest, commands[i].name);
+        suggest_offer(&suggest, commands[i].name);
     fprintf(stderr, "poseidon: unknown command '%s'", name);
     if (foreign_command_find(name))
         fprintf(stderr, "; %s", foreign_command_find(name));

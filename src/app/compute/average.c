@@ -13,7 +13,7 @@ int average_create(struct average *average, const struct job *job, const struct 
                    struct net *of)
 {
     struct layer_env look = *env;
-    char *said = NULL; /* notices, the same as those of the net to train */
+    char *repeated = NULL; /* notices, the same as those of the net to train */
     int status;
 
     average->of = of;
@@ -23,9 +23,9 @@ int average_create(struct average *average, const struct job *job, const struct 
     look.look_only = true;
     look.ranks = NULL;
     look.trace = NULL;
-    look.notices = &said;
+    look.notices = &repeated;
     status = net_create(job->defs.train, false, &look, NULL, &average->net);
-    free(said);
+    free(repeated);
     return error_status(status || OWN(&average->owner, average->updates, average->net->ngroups + 1,
                                       "the average of the weights"));
 }

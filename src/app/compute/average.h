@@ -30,12 +30,12 @@ int average_create(struct average *average, const struct job *job, const struct 
 /* Allocates the average's memory, after the net to train was built. */
 int average_build(struct average *average, struct engine *engine);
 
-/* Begins with `updates` updates done. values: on rank 0 the saved average, laid out as the arena;
- * NULL: a new run. */
+/* Starts the average with `updates` updates done. values: on rank 0 the saved average, laid out as
+ * the arena; NULL: a new run. */
 int average_begin_all(struct average *average, const struct job *job, int64_t updates, bool resumed,
                       const float *values);
 
-/* Updates the group's average by its weights after `now` updates, unless done before. */
+/* Updates the group's average by its weights, which hold `now` updates, unless done before. */
 int average_follow(struct average *average, int group);
 
 /* Takes all weights and statistics after `updates` updates, which are in place, into the average,

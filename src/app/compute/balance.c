@@ -37,7 +37,7 @@ static int read_parts(const struct job *job, const char *text, int *part, int64_
     int n = 0;
 
     *sum = 0;
-    for (bool more = true; more; n++) {
+    for (bool continues = true; continues; n++) {
         char *end;
         long value = strtol(at, &end, 10);
 
@@ -48,7 +48,7 @@ static int read_parts(const struct job *job, const char *text, int *part, int64_
         if (n < job->nworkers)
             part[n] = (int)value;
         *sum += value;
-        more = *end == ',';
+        continues = *end == ',';
         at = end + 1;
     }
     return n == job->nworkers

@@ -117,7 +117,7 @@ int compute_create_nets(struct compute *compute, struct job *job, const struct o
     int64_t chw[3];
     struct layer_env env = first_env(job, chw);
     struct average *average = &compute->average;
-    char *said = NULL;
+    char *repeated = NULL;
     int status;
 
     env.notices = notices;
@@ -148,10 +148,10 @@ int compute_create_nets(struct compute *compute, struct job *job, const struct o
     env.ranks = NULL; /* no sums over workers: tests of workers have unequal numbers of batches */
     if (create_tests(job, &env, compute->net, &compute->tests, &compute->passes))
         return -1;
-    env.notices = &said; /* the same notices as before */
+    env.notices = &repeated; /* the same notices as before */
     status =
         average->net ? create_tests(job, &env, average->net, &average->tests, &average->passes) : 0;
-    free(said);
+    free(repeated);
     return status;
 }
 

@@ -155,7 +155,7 @@ int agree_job_describe(const struct job *job, const struct net *net, struct strb
     if (job->options->reproducible)
         agreement_put(about, "--reproducible", "%d", job->batch);
     strbuf_puts(about, job->options->of_run);
-    if (job->options->computing.math == MATH_BF16) /* engines differ in other modes */
+    if (job->options->computing.math == MATH_BF16) /* other modes may differ */
         agreement_put(about, "--math", "bf16");
     if (job->policy.type == POLICY_PLATEAU)
         agreement_put(about, "average_loss", "%d", job->solver->average_loss);

@@ -197,11 +197,11 @@ void cores_list_machine(const char *lists, size_t stride, const struct topology 
 
     for (int r = 0; r < topology->nranks; r++) {
         const char *list = lists + (size_t)r * stride;
-        bool said = topology->machine[r] != machine;
+        bool skipped = topology->machine[r] != machine;
 
-        for (int b = 0; b < r && !said; b++)
-            said = topology->machine[b] == machine && !strcmp(lists + (size_t)b * stride, list);
-        if (said)
+        for (int b = 0; b < r && !skipped; b++)
+            skipped = topology->machine[b] == machine && !strcmp(lists + (size_t)b * stride, list);
+        if (skipped)
             continue;
         strbuf_printf(out, "%s%s", before, list);
         before = ",";
@@ -229,22 +229,22 @@ void cores_describe(const struct cores *cores, int threads, char text[CORES_PLAC
 
 void cores_list_ranks(const char (*texts)[CORES_PLACE_BYTES], int ranks, struct strbuf *out)
 {
-    int lines = 0, more = 0;
+    int lines = 0, omitted = 0;
     bool several;
 
     for (int r = 0; r < ranks; r++) {
         if (!texts[r][0] || ranks_were_said(texts[0], CORES_PLACE_BYTES, r))
             continue;
         if (lines++ >= CORES_LINES) {
-            more++;
+            omitted++;
             continue;
         }
         several = ranks_put_alike(out, "Rank", texts[0], CORES_PLACE_BYTES, ranks, r) > 1;
         strbuf_printf(out, "%s%s\n", several ? " each: " : ": ", texts[r]);
     }
-    if (more)
+    if (omitted)
         strbuf_printf(out, "Ranks on %s of cores compute in the same way\n",
-                      units_count(more, "other set").text);
+                      units_count(omitted, "other set").text);
 }
 
 int cores_gather(MPI_Comm world, const char text[CORES_PLACE_BYTES], struct strbuf *out)

@@ -121,13 +121,13 @@ struct course_best course_find_best(const struct course *course, struct course_b
 
     *gone = best;
     for (int i = 0; i < 2; i++) {
-        struct course_best one = known[i];
-        if (one.iteration < 0 || one.iteration > course->first)
+        struct course_best candidate = known[i];
+        if (candidate.iteration < 0 || candidate.iteration > course->first)
             continue;
-        if (!file_exists(context, one.iteration))
-            *gone = one;
-        else if (one.iteration > best.iteration) /* a later best test was better than all before */
-            best = one;
+        if (!file_exists(context, candidate.iteration))
+            *gone = candidate;
+        else if (candidate.iteration > best.iteration) /* later best tests are better */
+            best = candidate;
     }
     if (best.iteration >= 0)
         gone->iteration = -1;

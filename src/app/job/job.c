@@ -61,11 +61,11 @@ static int note_files(const struct job *job, char **notices)
 
     strbuf_puts(&text, text_notices(job->doc));
     for (int i = 0; i < job->defs.ndocs; i++) {
-        bool said = false;
+        bool noted = false;
 
         for (int k = 0; k < i; k++)
-            said = said || !strcmp(text_name(job->defs.docs[k]), text_name(job->defs.docs[i]));
-        if (!said)
+            noted = noted || !strcmp(text_name(job->defs.docs[k]), text_name(job->defs.docs[i]));
+        if (!noted)
             strbuf_puts(&text, text_notices(job->defs.docs[i]));
     }
     *notices = strbuf_take(&text);

@@ -66,17 +66,17 @@ static int load_train(struct solver_nets *nets, const struct text_doc *doc,
 static int load_tests(struct solver_nets *nets, const struct text_doc *doc,
                       const Caffe__SolverParameter *s, const struct origin *shared)
 {
-    size_t own = s->n_test_net_param + s->n_test_net, total = s->n_test_iter;
+    size_t named = s->n_test_net_param + s->n_test_net, total = s->n_test_iter;
 
-    if (!shared->param && own != total)
+    if (!shared->param && named != total)
         return error_set(
             "%s: test_iter must be specified for each test network: %zu test nets, %zu "
             "test_iter",
-            text_name(doc), own, total);
-    if (own > total)
+            text_name(doc), named, total);
+    if (named > total)
         return error_set(
             "%s: test_iter must be specified for each test network: at least %zu, found %zu",
-            text_name(doc), own, total);
+            text_name(doc), named, total);
     if (s->n_test_state && s->n_test_state != total)
         return error_set(
             "%s: test_state must be given for no test net or for each of the %zu, found %zu",
@@ -90,8 +90,8 @@ static int load_tests(struct solver_nets *nets, const struct text_doc *doc,
     for (size_t i = 0; i < total; i++) {
         struct origin origin = *shared;
         bool inside = i < s->n_test_net_param;
-        if (i < own && find_net(nets, doc, inside ? NULL : s->test_net[i - s->n_test_net_param],
-                                inside ? s->test_net_param[i] : NULL, "test_net", &origin))
+        if (i < named && find_net(nets, doc, inside ? NULL : s->test_net[i - s->n_test_net_param],
+                                  inside ? s->test_net_param[i] : NULL, "test_net", &origin))
             return -1;
         if (s->test_iter[i] < 0)
             return error_set("%s: test_iter must not be negative, found %d", text_name(doc),

@@ -132,7 +132,7 @@ static int open_run(struct training_run *run)
     const struct trainer_options *o = run->job->options;
     const struct checkpoint_entry *newest;
     struct snapshot_owner given = {.run = NULL};
-    bool there = false;
+    bool has_file = false;
 
     run->keeps = keeps_snapshots(run);
     run->file.iteration = run->file.best = -1;
@@ -140,7 +140,7 @@ static int open_run(struct training_run *run)
         return 0;
     run->path = run_file_path(run_prefix(run));
     if (!run->path ||
-        ((run->keeps || o->resume) && run_file_read(run->path, &run->found, &there)) ||
+        ((run->keeps || o->resume) && run_file_read(run->path, &run->found, &has_file)) ||
         ((run->keeps || o->run || o->resume) &&
          checkpoint_list_create(run_prefix(run), run->keeps, &run->list)) ||
         find_name(run) || prefix_lock_name(run->lock, run->file.run))

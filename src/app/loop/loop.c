@@ -313,7 +313,7 @@ static int finish_training(struct trainer *t)
         if (tests && test_all(t, end, &interrupted))
             return -1;
     }
-    t->timing.stopped |= interrupted; /* a run without its last scores is no success */
+    t->timing.stopped |= interrupted; /* an interrupted last test makes a stopped run */
     monitor_enter(&t->monitor, end, PHASE_LAST_SAVING);
     if (t->job.rank == 0 && run_finish_saving(&t->run, true))
         return -1;

@@ -34,9 +34,9 @@ struct monitor_signals {
 };
 
 struct monitor {
-    const struct job *job; /* borrowed, like the next two */
-    struct compute *compute;
-    struct training_run *run;
+    const struct job *job;    /* borrowed */
+    struct compute *compute;  /* borrowed */
+    struct training_run *run; /* borrowed */
     struct monitor_doing doing;
     struct monitor_signals signals;
     struct stragglers *stragglers; /* NULL: no rank can be late. Owned */

@@ -219,7 +219,7 @@ int checks_compare_values(const struct job *job, const struct compute *compute, 
                           int64_t iteration)
 {
     double *digests;
-    int status, other = -1;
+    int status, differing = -1;
 
     if (sync_wait_all(sync, iteration - 1))
         return -1;
@@ -231,15 +231,15 @@ int checks_compare_values(const struct job *job, const struct compute *compute, 
     digests[job->rank] = digest_values(compute->net);
     if (!status)
         status = sync_sum(sync, digests, job->nworkers);
-    for (int r = 1; r < job->nworkers && !status && other < 0; r++)
+    for (int r = 1; r < job->nworkers && !status && differing < 0; r++)
         if (digests[r] != digests[0])
-            other = r;
+            differing = r;
     free(digests);
-    if (!status && other >= 0)
-        return error_set("iteration %" PRId64
-                         ": --tune=check-sync: the parameters of rank %d on %s are "
-                         "not those of rank 0 on %s: memory or a link is damaged, or this is a "
-                         "defect; --resume continues from the newest snapshot",
-                         iteration, other, job->topology.host[other], job->topology.host[0]);
+    if (!status && differing >= 0)
+        return error_set(
+            "iteration %" PRId64 ": --tune=check-sync: the parameters of rank %d on %s are "
+            "not those of rank 0 on %s: memory or a link is damaged, or this is a "
+            "defect; --resume continues from the newest snapshot",
+            iteration, differing, job->topology.host[differing], job->topology.host[0]);
     return status;
 }
