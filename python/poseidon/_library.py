@@ -108,15 +108,15 @@ class Library:
 
     def __init__(self):
         self.library = load()[0]
-        self.open, self.used = {}, False  # by the handles: what is to be closed before the end of MPI
+        self.open, self.used = {}, False  # owners by handle: MPI's end closes them
         self.library.MPI_Initialized(ctypes.byref(there := ctypes.c_int()))
-        if not there.value:  # as poseidon train does: Open MPI 4's default gets half of a link where all ranks send at once
+        if not there.value:  # by Open MPI 4's default, ranks that all send at once get half of a link
             os.environ.setdefault("OMPI_MCA_btl_tcp_flags", "send,inplace")
             self.library.MPI_Init_thread(None, None, 3, ctypes.byref(ctypes.c_int()))  # MPI_THREAD_MULTIPLE
             atexit.register(self.end, os.getpid())
         try:
             self.world = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(self.library, "ompi_mpi_comm_world")))
-        except ValueError:  # not Open MPI: MPICH and its kin have numbers
+        except ValueError:  # MPICH's communicators are numbers, Open MPI's are addresses
             self.world = ctypes.c_int(0x44000000)
 
     def call(self, name, *arguments):
@@ -137,8 +137,8 @@ class Library:
         return self.call("destroy", handle)
 
     def end(self, pid=None):
-        """Ends MPI, and before it what is open. pid: at the exit of that process. The end waits for all ranks, so an exception, or
-        an exit before the first handle, leaves it out: then this rank's exit ends the job."""
+        """Closes all handles and ends MPI. With pid, only at the exit of that process, and not after an exception or before the first
+        handle: MPI's end waits for all ranks, and a rank that exits without it ends the job."""
         self.library.MPI_Finalized(ctypes.byref(over := ctypes.c_int()))
         if over.value or pid and (pid != os.getpid() or not self.used or getattr(sys, "last_value", None) is not None):
             return
