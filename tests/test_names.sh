@@ -72,7 +72,8 @@ said packaging/spack/package.py "$version $version" \
     "$(sed -n 's/.*poseidon@//p' packaging/spack/package.py) $(sed -n 's/^    version("\([^"]*\)".*/\1/p' packaging/spack/package.py | head -n 1)"
 said packaging/apptainer.def "poseidon-$version" "$(grep -o 'poseidon-[0-9.]*[0-9]' packaging/apptainer.def | sort -u)"
 said CHANGELOG.md "$version" "$(sed -n 's/^## \([0-9.]*\)$/\1/p' CHANGELOG.md | head -n 1)"
-for file in Makefile.am src/comm/library/Makemodule.am examples/jax/poseidon_jax.py examples/pytorch/poseidon_torch.py; do
+said python/poseidon/__init__.py "$version" "$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' python/poseidon/__init__.py)"
+for file in Makefile.am src/comm/library/Makemodule.am python/poseidon/_library.py; do
     said "$file" "libposeidon.so.${version%%.*}" "$(grep -o 'libposeidon\.so\.[0-9]*' "$file" | sort -u)"
 done
 

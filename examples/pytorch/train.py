@@ -16,11 +16,14 @@ import sys
 import time
 
 import numpy
-import poseidon_torch
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
+try:
+    import poseidon.torch
+except ModuleNotFoundError as error:
+    sys.exit(f"train.py: {error}: pip install {os.path.normpath(os.path.join(os.path.abspath(__file__), '../../../python'))}")
 try:
     import torchvision
 except ImportError:
@@ -80,9 +83,9 @@ def read_data(folder, train):
 
 def add_up(sums):
     """An array's sum over all ranks, by a handle that lives for it alone."""
-    call, handle = poseidon_torch.library().call, ctypes.c_void_p()
-    tensor = poseidon_torch.Tensor(name=b"sums", elems=len(sums), gradient=sums.ctypes.data)
-    call("create", poseidon_torch.library().world, b"comm=ps,result=sum", ctypes.byref(handle))
+    call, handle = poseidon.torch.library().call, ctypes.c_void_p()
+    tensor = poseidon.torch.Tensor(name=b"sums", elems=len(sums), gradient=sums.ctypes.data)
+    call("create", poseidon.torch.library().world, b"comm=ps,result=sum", ctypes.byref(handle))
     call("add", handle, ctypes.byref(tensor), None)
     call("start", handle), call("post", handle, 0), call("wait", handle, 0), call("destroy", handle)
     return sums
@@ -125,7 +128,7 @@ def main():
     parser.add_argument("--checkpoint", default="checkpoint.pt", metavar="FILE", help="written after every epoch")
     parser.add_argument("--resume", action="store_true", help="begin with the checkpoint")
     o = parser.parse_args()
-    rank, ranks, loaders = poseidon_torch.rank(), poseidon_torch.size(), []
+    rank, ranks, loaders = poseidon.torch.rank(), poseidon.torch.size(), []
     if rank == 0 and not os.access(os.path.dirname(o.checkpoint) or ".", os.W_OK | os.X_OK):
         sys.exit(f"--checkpoint={o.checkpoint}: cannot be written: expected a folder that exists and may be written to")
     for train in (True, False):
@@ -155,7 +158,7 @@ def main():
             print(f"--resume: {way} begin without what gradients of the checkpoint's run ({of}) had yet to send", flush=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(  # of this run's epochs, whatever the checkpoint's run meant to have
         optimizer, lambda epoch: (1 + math.cos(math.pi * epoch / o.epochs)) / 2, last_epoch=start - 1)
-    with poseidon_torch.DataParallel(net, o.comm, state=state) as model:
+    with poseidon.torch.DataParallel(net, o.comm, state=state) as model:
         for epoch in range(start, o.epochs):
             loaders[0].sampler.set_epoch(epoch)
             began = time.monotonic()
@@ -169,7 +172,7 @@ def main():
                 print(f"epoch {epoch + 1}: loss {loss:.4f}, accuracy {accuracy:.4f}, {time.monotonic() - began:.1f} s", flush=True)
         if rank == 0:
             print(model.advice())
-    poseidon_torch.finalize()
+    poseidon.torch.finalize()
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
         --library=build/libposeidon.so.1 [--nets=LIST] [--rounds=3] [--iterations=5] [--ours=OPTIONS]... [--theirs=LIST]
 
 Both sides are bench_torch_ddp.py: PyTorch computes the same net from the same images with one thread a rank, one rank a
-host. --ours: options of poseidon_torch.DataParallel, one contestant each time it is given; "later" among them:
+host. --ours: options of poseidon.torch.DataParallel, one contestant each time it is given; "later" among them:
 by model.step(optimizer), so each module waits for its own (tried: comm=auto, the same later, comm=lowrank:4).
 --theirs: ddp, bf16 (its hook) and powersgd:R (its hook of rank R). Every round runs all contestants one after the
 other; of a run counts the mean over ITERATIONS, after three that do not. Prints medians over the rounds, how many

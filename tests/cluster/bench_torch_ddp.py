@@ -7,7 +7,7 @@ Trains the net (bench_ddp.NETS) on random images, BATCH a rank, SGD with momentu
 channels_last, which is the faster format here. Rank 0 prints images/s of all ranks, and the processor time of an
 iteration of its own in ms, all threads: means over ITERATIONS after WARM_UP that do not count. ADDRESS:29500
 is where rank 0 is met, INTERFACE what gloo uses. HOOK: ddp (none), bf16, or powersgd:R, which begins in the third iteration, the first that PyTorch allows; or options of
-examples/pytorch/poseidon_torch.DataParallel in DDP's place, comm=... first, ",later" among them for model.step(optimizer).
+poseidon.torch.DataParallel in DDP's place, comm=... first, ",later" among them for model.step(optimizer).
 """
 import os
 import sys
@@ -34,10 +34,10 @@ class Model(nn.Module):
 
 def wrapped(model, hook):
     if hook.startswith("comm="):
-        sys.path.append(os.path.join(HERE, os.pardir, os.pardir, "examples", "pytorch"))
-        import poseidon_torch
+        sys.path.append(os.path.join(HERE, os.pardir, os.pardir, "python"))
+        import poseidon.torch
         comm, *options = (word for word in hook[5:].split(",") if word != "later")
-        return poseidon_torch.DataParallel(model, comm, ",".join(options))
+        return poseidon.torch.DataParallel(model, comm, ",".join(options))
     # gloo mixes up PowerSGD's sums of several buckets, which ranks begin in different orders, and aborts: it gets one
     buckets = {"bucket_cap_mb": 4000} if hook.startswith("powersgd:") else {}
     model = nn.parallel.DistributedDataParallel(model, **buckets)
@@ -83,7 +83,7 @@ def main():
     dist.destroy_process_group()
     if ours:
         model.close()
-        sys.modules["poseidon_torch"].finalize()
+        sys.modules["poseidon.torch"].finalize()
 
 
 if __name__ == "__main__":

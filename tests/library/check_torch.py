@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_torch.py NET CASE...: examples/pytorch/poseidon_torch.py against DistributedDataParallel over gloo, on every
+"""check_torch.py NET CASE...: poseidon.torch.DataParallel against DistributedDataParallel over gloo, on every
 rank of mpirun. NET: small, or one of tests/cluster/bench_ddp.py. CASE: options of DataParallel, and words behind them:
 
     against=OPTIONS  ours with other options is the judge, not DDP
@@ -25,8 +25,8 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path += [os.path.join(HERE, os.pardir, os.pardir, "examples", "pytorch"), os.path.join(HERE, os.pardir, "cluster")]
-import poseidon_torch  # noqa: E402
+sys.path += [os.path.join(HERE, os.pardir, os.pardir, "python"), os.path.join(HERE, os.pardir, "cluster")]
+import poseidon.torch  # noqa: E402
 import torch  # noqa: E402
 import torch.distributed  # noqa: E402
 from torch.nn import functional  # noqa: E402
@@ -72,10 +72,10 @@ class Side:
     """One way to train the net."""
 
     def __init__(self, name, options, words, passes):
-        torch.manual_seed(poseidon_torch.rank())  # rank 0's are to become everybody's
+        torch.manual_seed(poseidon.torch.rank())  # rank 0's are to become everybody's
         self.net, self.words, self.passes, self.small = make(name), words, passes, name == "small"
         for buffer in self.net.buffers():
-            buffer.add_(poseidon_torch.rank())
+            buffer.add_(poseidon.torch.rank())
         if "channels_last" in words:
             self.net.to(memory_format=torch.channels_last)
         names = list(self.net.state_dict())
@@ -86,7 +86,7 @@ class Side:
                     p.mul_(1 + 2**-24 * torch.randn(p.shape))
         if self.ours:
             comm, *more = options.partition("=")[2].split(",") + ["stall-timeout=none"]  # DDP takes its time, too
-            self.model = poseidon_torch.DataParallel(self.net, comm, ",".join(more))
+            self.model = poseidon.torch.DataParallel(self.net, comm, ",".join(more))
             if "left-out" in words:
                 send, first = self.model._send, next(self.net.parameters())
                 self.model._send = lambda p: (p is first and setattr(p, "grad", None), send(p))
@@ -98,7 +98,7 @@ class Side:
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 3, 0.9)
 
     def gradients(self, iteration, batch):
-        rank, ranks = poseidon_torch.rank(), poseidon_torch.size()
+        rank, ranks = poseidon.torch.rank(), poseidon.torch.size()
         generator = torch.Generator().manual_seed(7 + iteration)
         torch.manual_seed(1000 * iteration + rank)  # of dropout
         self.optimizer.zero_grad(set_to_none=iteration % 2 == 0)
@@ -141,7 +141,7 @@ def same_everywhere(tensors):
 def run(name, case):
     options, *words = case.split()
     judge = next((word[8:] for word in words if word.startswith("against=")), "ddp")
-    rank, ranks, passes = poseidon_torch.rank(), poseidon_torch.size(), 3 if "accumulate" in words else 1
+    rank, ranks, passes = poseidon.torch.rank(), poseidon.torch.size(), 3 if "accumulate" in words else 1
     with contextlib.ExitStack() as stack:
         a = Side(name, options, words, passes)
         if a.ours:
@@ -189,7 +189,7 @@ class Uses(torch.nn.Module):
         return self.last(x + self.sometimes(x) if more else x).float()
 
 
-class Emulated(poseidon_torch.Memory):
+class Emulated(poseidon.torch.Memory):
     """PyTorch has no emulated GPU: its tensors lie in the host's memory, as the emulated GPU's does, where gradients are. Whatever is
     asked for in a stream comes as late as can be, so PyTorch, which knows no such stream, waits for it after each call."""
 
@@ -224,7 +224,7 @@ def use(options, passes, refused=None, near=1e-4, step=None, frozen=False, compi
     parameters are the same in the end, or where the error has the text `refused`; else what was found. step: not optimizer.step().
     clip: the largest norm, by PyTorch's function, which has to tell the same norm on both sides."""
     torch.manual_seed(1)
-    net, plain, rank, ranks = Uses().to(half), Uses().to(half), poseidon_torch.rank(), poseidon_torch.size()
+    net, plain, rank, ranks = Uses().to(half), Uses().to(half), poseidon.torch.rank(), poseidon.torch.size()
     plain.load_state_dict(net.state_dict())
     net.second.weight.requires_grad_(not frozen)
     if empty:
@@ -233,7 +233,7 @@ def use(options, passes, refused=None, near=1e-4, step=None, frozen=False, compi
     start = [p.detach().clone() for p in net.parameters()]
     comm, _, more = options.partition(",")
     more = "stall-timeout=60s," + (more or "hierarchy=off")
-    model = poseidon_torch.DataParallel(torch.compile(net, backend="aot_eager") if compiled else net, comm, more, **how)
+    model = poseidon.torch.DataParallel(torch.compile(net, backend="aot_eager") if compiled else net, comm, more, **how)
     optimizers = [torch.optim.SGD(n.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1) for n in (net, plain)]
     try:
         for iteration in range(3):
@@ -361,7 +361,7 @@ def uses(names=None):
         loss(model, *at).backward()
 
     def copies(model, *at):
-        if at[0] == 1 and isinstance(model, poseidon_torch.DataParallel):
+        if at[0] == 1 and isinstance(model, poseidon.torch.DataParallel):
             for other in copy.deepcopy(model), copy.deepcopy(model.module):
                 with torch.no_grad():
                     other.second.weight.zero_()
@@ -392,7 +392,7 @@ def uses(names=None):
         return passes
 
     def scaled(model, *at):
-        mine = isinstance(model, poseidon_torch.DataParallel)
+        mine = isinstance(model, poseidon.torch.DataParallel)
         (scaler[0].scale(loss(model, *at)) if mine else loss(model, *at)).backward()
 
     def unscaled(model, optimizer):
@@ -404,24 +404,24 @@ def uses(names=None):
         """By auto with lossy=, over a link that slow.cluster says to be slow, where the layers before it compute for so long."""
         net, said = Uses(), ctypes.create_string_buffer(256)  # struct poseidon_traffic begins with the scheme
         net.second.register_forward_hook(lambda *_: time.sleep(seconds))
-        with poseidon_torch.DataParallel(net, options="lossy=bf16+lowrank:1,hierarchy=off,merge=0,cluster-file=slow.cluster") as model:
-            loss(model, 0, poseidon_torch.rank()).backward()
+        with poseidon.torch.DataParallel(net, options="lossy=bf16+lowrank:1,hierarchy=off,merge=0,cluster-file=slow.cluster") as model:
+            loss(model, 0, poseidon.torch.rank()).backward()
             model.library.call("report", model.handle, list(model.names.values()).index("last.weight"), said)
         return said.value.decode()
 
     def continues(comm, options, later=False):
         """Four steps; after two a new DataParallel goes on, to the same bits with comm_state(), and to others without."""
-        ends, rank, options = [], poseidon_torch.rank(), options + ",hierarchy=off,stall-timeout=60s"
+        ends, rank, options = [], poseidon.torch.rank(), options + ",hierarchy=off,stall-timeout=60s"
         for how in "in one piece", "with the state", "without":
             torch.manual_seed(1)
             net = Uses()
-            model, optimizer = poseidon_torch.DataParallel(net, comm, options), torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+            model, optimizer = poseidon.torch.DataParallel(net, comm, options), torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
             for iteration in range(4):
                 if iteration == 2 and how != "in one piece":
                     state = model.comm_state()
                     assert (state is None) == (rank > 0)
                     model.close()
-                    model = poseidon_torch.DataParallel(net, comm, options, state=state if how == "with the state" else None)
+                    model = poseidon.torch.DataParallel(net, comm, options, state=state if how == "with the state" else None)
                     assert model.comm_state() is (state if how == "with the state" else None)
                 optimizer.zero_grad()
                 loss(model, iteration, rank).backward()
@@ -433,11 +433,11 @@ def uses(names=None):
 
     def other_states():
         """One with a damaged byte, and one of other options."""
-        said, net, rank = [], Uses(), poseidon_torch.rank()
-        with poseidon_torch.DataParallel(net, "ps", "wire=bf16,stall-timeout=60s") as model:
+        said, net, rank = [], Uses(), poseidon.torch.rank()
+        with poseidon.torch.DataParallel(net, "ps", "wire=bf16,stall-timeout=60s") as model:
             loss(model, 0, rank).backward()
             state = model.comm_state()
-        model = poseidon_torch.DataParallel(net, "ps", "stall-timeout=60s", state=state)
+        model = poseidon.torch.DataParallel(net, "ps", "stall-timeout=60s", state=state)
         try:
             loss(model, 0, rank).backward()
         except RuntimeError as e:
@@ -446,7 +446,7 @@ def uses(names=None):
         if rank == 0:
             state[len(state) // 2] ^= 1
         try:
-            poseidon_torch.DataParallel(net, "ps", state=state)
+            poseidon.torch.DataParallel(net, "ps", state=state)
         except RuntimeError as e:
             said.append("is damaged" in str(e) or str(e))
         return said == [True, True] or str(said)
@@ -496,13 +496,13 @@ def uses(names=None):
 
 def main():
     torch.set_num_threads(1)
-    os.environ.update(MASTER_ADDR="127.0.0.1", RANK=str(poseidon_torch.rank()), WORLD_SIZE=str(poseidon_torch.size()))
+    os.environ.update(MASTER_ADDR="127.0.0.1", RANK=str(poseidon.torch.rank()), WORLD_SIZE=str(poseidon.torch.size()))
     torch.distributed.init_process_group("gloo")
     if sys.argv[1] == "emulated":
-        poseidon_torch.Memory = Emulated
+        poseidon.torch.Memory = Emulated
     bad = uses(sys.argv[2:]) if sys.argv[1] in ("uses", "emulated") else [case for case in sys.argv[2:] if not run(sys.argv[1], case)]
     torch.distributed.destroy_process_group()
-    poseidon_torch.finalize()
+    poseidon.torch.finalize()
     return "failed: " + "; ".join(bad) if bad else 0
 
 

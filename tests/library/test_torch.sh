@@ -54,9 +54,9 @@ case $status in 0 | 124 | 137) fail "a rank that dies: status $status" ;; esac
 cat >ends.py <<'END'
 import os
 import sys
-import poseidon_torch
+import poseidon.torch
 import torch
-how, rank = sys.argv[1], poseidon_torch.rank()
+how, rank = sys.argv[1], poseidon.torch.rank()
 
 
 def say(text):  # a line in one piece, which no other rank's can part
@@ -69,10 +69,10 @@ net = torch.nn.Linear(6, 3)
 if how == "refused":
     for _ in range(2):
         try:
-            poseidon_torch.DataParallel(torch.nn.Linear(6, 3).double())
+            poseidon.torch.DataParallel(torch.nn.Linear(6, 3).double())
         except RuntimeError as error:
             say(error)
-model = poseidon_torch.DataParallel(net, options="stall-timeout=none")
+model = poseidon.torch.DataParallel(net, options="stall-timeout=none")
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 for iteration in range(4 + 2 * rank if how == "uneven" else 4):
     optimizer.zero_grad()
@@ -86,9 +86,9 @@ if how != "closes nothing":
     model.close()
 say("whole")
 END
-PYTHONPATH=$abs_top_srcdir/examples/pytorch
+PYTHONPATH=$abs_top_srcdir/python
 export PYTHONPATH
-# ends CASE: without poseidon_torch.finalize()
+# ends CASE: without poseidon.torch.finalize()
 ends() {
     POSEIDON_MPI_TIMEOUT=100 "$POSEIDON_MPIRUN" 2 "$python" ends.py "$1" >ends.log 2>&1
     echo $? "$(grep -c whole ends.log)"
@@ -104,7 +104,29 @@ case $(ends leaves) in [1-9]*' 0') ;; *) cat ends.log; fail 'an exit on one rank
 case $(ends uneven) in [1-9]*' 0') ;; *) cat ends.log; fail 'unequal numbers of batches' ;; esac
 grep -q 'rank 0 on .* ends in iteration 4 (in poseidon_destroy), which rank 1 on .* has begun: give all ranks as many batches' ends.log ||
     { cat ends.log; fail 'unequal numbers of batches'; }
-unset PYTHONPATH
+
+# the scripts that pages turn into ours: both sides of one block, but for the two lines that start them
+# block PAGE NAME
+block() {
+    sed -n "/^\`\`\`text script=\"$2\"$/,/^\`\`\`$/p" "$abs_top_srcdir/docs/$1" | sed '1d; $d; /script\.py$/d'
+}
+# losses NAME COMMAND...
+losses() {
+    name=$1
+    shift
+    "$@" >"$name.log" 2>&1 || { cat "$name.log"; fail "$name: status $?"; }
+    sed -n 's/^epoch [0-2]: loss //p' "$name.log" | tr '\n' ' '
+}
+block from-pytorch.md ddp | sed -n 's/^[ -]//p' >ddp.py
+block from-pytorch.md ddp | sed -n 's/^[ +]//p' >ours.py
+block from-horovod.md horovod | sed -n 's/^[ +]//p' >horovod.py
+theirs=$(losses ddp "$python" -m torch.distributed.run --nproc-per-node=2 --master-port=$((MASTER_PORT + 1)) ddp.py)
+ours=$(losses ours "$POSEIDON_MPIRUN" 2 "$python" ours.py)
+echo "$theirs$ours" | awk '
+    function near(a, b) { return a - b < 0.0015 && b - a < 0.0015 }
+    { exit !(NF == 6 && near($1, $4) && near($2, $5) && near($3, $6) && $3 < $1) }' ||
+    fail "docs/from-pytorch.md: losses by DDP $theirs, by libposeidon $ours"
+same "docs/from-horovod.md: losses of its script" "$ours" "$(losses horovod "$POSEIDON_MPIRUN" 2 "$python" horovod.py)"
 
 # examples/pytorch/train.py on pictures in CIFAR-10's form: class 0 is dark, class 1 bright
 "$python" - <<'END'
@@ -124,6 +146,8 @@ train_py=$abs_top_srcdir/examples/pytorch/train.py
 awk 'length($0) > 80 { exit 1 }' help || fail "train.py --help is wider than 80 columns: $(cat help)"
 "$python" "$train_py" --data=. --checkpoint=none/c.pt >train.log 2>&1 && fail 'a folder of --checkpoint that is not there'
 grep -q 'checkpoint=none/c.pt: cannot be written: expected a folder' train.log || { cat train.log; fail 'the folder of --checkpoint'; }
+PYTHONPATH='' "$python" "$train_py" --data=. >train.log 2>&1 && fail 'no package'
+grep -q "^train.py: No module named 'poseidon': pip install .*/python$" train.log || { cat train.log; fail 'the package is missing'; }
 POSEIDON_LIBRARY=/none.so "$python" "$train_py" --data=. >train.log 2>&1 && fail 'no library'
 grep -q '/none.so.*: export POSEIDON_LIBRARY=/where/' train.log || { cat train.log; fail 'which library is missing'; }
 lossy=--comm=lowrank:1,lowrank-warmup=0,hierarchy=off

@@ -1,4 +1,4 @@
-"""Linear layers of poseidon_torch.DataParallel: what they send in the place of their weights' gradients.
+"""Linear layers of poseidon.torch.DataParallel: what they send in the place of their weights' gradients.
 
 The gradient of a layer's output and its input are the factors of its weight's gradient. autograd does not multiply them, but goes on to
 compute whatever else the weight's gradient has, of a penalty or of another use: .grad then has it, and is found not to be empty.

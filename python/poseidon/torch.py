@@ -1,39 +1,29 @@
 """PyTorch modules that train on all ranks of an MPI job by libposeidon.
 
-    model = poseidon_torch.DataParallel(model)      # instead of torch.nn.parallel.DistributedDataParallel
+    model = poseidon.torch.DataParallel(model)      # instead of torch.nn.parallel.DistributedDataParallel
     loss.backward()                                 # afterwards every .grad is the mean over all ranks
     optimizer.step()                                # or model.step(optimizer): see there
 
 Each gradient is sent when autograd has it; where the plan says so, a Linear layer's input and the gradient of its output travel
-in its weight's place (poseidon_factors.py, which goes with this file). What would be averaged wrong is an error. Needs PyTorch and numpy;
-parameters are float32, float16 or bfloat16, in the host's memory or on one GPU a rank (torch.cuda.set_device before all else). Start by
-mpirun. POSEIDON_LIBRARY names a libposeidon.so that the system does not find; libposeidon_cuda.so.1, for GPUs, lies beside it.
+in its weight's place (_factors.py). What would be averaged wrong is an error. Parameters are float32, float16 or bfloat16, in the host's
+memory or on one GPU a rank (torch.cuda.set_device before all else); libposeidon_cuda.so.1, for GPUs, lies beside libposeidon.so.1.
+Start by mpirun.
 """
-import atexit
 import contextlib
 import copy
-import ctypes.util
-import functools
+import ctypes
 import gc
-import os
-import sys
 import time
 
 import numpy
-import poseidon_factors
 import torch
 from torch.utils._pytree import tree_map
 
+from . import _factors
+from ._library import Place, Tensor, finalize, library, rank, size
 
-class Tensor(ctypes.Structure):  # struct poseidon_tensor
-    _fields_ = [("name", ctypes.c_char_p), ("elems", ctypes.c_size_t), ("gradient", ctypes.c_void_p), ("values", ctypes.c_void_p)]
-    _fields_ += [(name, ctypes.c_int64) for name in ("rows", "outputs", "inputs")]
-    _fields_ += [(name, ctypes.c_double) for name in ("forward_seconds", "backward_seconds")]
-
-
-class Place(ctypes.Structure):  # struct poseidon_place
-    _fields_ = [("size", ctypes.c_size_t), ("memory", ctypes.c_int), ("type", ctypes.c_int)]
-    types = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
+__all__ = "DataParallel", "Tensor", "finalize", "library", "rank", "size"
+TYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}  # enum poseidon_type
 
 
 class Memory:
@@ -43,7 +33,7 @@ class Memory:
         self.device, self.cuda = device, device.type == "cuda"
 
     def place(self, p):
-        return Place(ctypes.sizeof(Place), int(self.cuda), Place.types[p.dtype])
+        return Place(ctypes.sizeof(Place), int(self.cuda), TYPES[p.dtype])
 
     def array(self, p):  # for the gradient of p; None: the library's, which saves a copy
         return torch.zeros_like(p, requires_grad=False) if self.cuda or p.dtype != torch.float32 else None
@@ -55,71 +45,6 @@ class Memory:
         if self.cuda and how != "skip":
             how, arguments = how + "_on", arguments + (ctypes.c_void_p(self.stream()),)
         library.call(how, *arguments)
-
-
-class Library:
-    """libposeidon and the MPI library it is linked with."""
-
-    def __init__(self):
-        name = os.environ.get("POSEIDON_LIBRARY") or ctypes.util.find_library("poseidon") or "libposeidon.so.1"
-        try:
-            self.library = ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
-        except OSError as error:
-            raise OSError(f"{error}; expected the library's path: export POSEIDON_LIBRARY=/where/libposeidon.so.1") from None
-        self.library.poseidon_error.restype = self.library.poseidon_advice.restype = ctypes.c_char_p
-        self.library.poseidon_gradient.restype = ctypes.POINTER(ctypes.c_float)
-        self.library.poseidon_state_size.restype = ctypes.c_size_t
-        self.open, self.used = {}, False  # the DataParallel of each handle
-        self.library.MPI_Initialized(ctypes.byref(there := ctypes.c_int()))
-        if not there.value:  # as poseidon train does: Open MPI 4's default gets half of a link where all ranks send at once
-            os.environ.setdefault("OMPI_MCA_btl_tcp_flags", "send,inplace")
-            self.library.MPI_Init_thread(None, None, 3, ctypes.byref(ctypes.c_int()))  # MPI_THREAD_MULTIPLE
-            atexit.register(self.end, os.getpid())
-        try:
-            self.world = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(self.library, "ompi_mpi_comm_world")))
-        except ValueError:  # not Open MPI: MPICH and its kin have numbers
-            self.world = ctypes.c_int(0x44000000)
-
-    def call(self, name, *arguments):  # of poseidon_NAME
-        if (status := getattr(self.library, "poseidon_" + name)(*arguments)) < 0:
-            raise RuntimeError(self.library.poseidon_error().decode())
-        return status
-
-    def destroy(self, handle):
-        self.open.pop(handle.value, None)
-        return self.call("destroy", handle)
-
-    def end(self, pid=None):
-        """The end of MPI, and before it of what is open. pid: at the exit of that process. The end waits for all ranks, so an
-        exception, or an exit before any DataParallel, leaves it out: then this rank's exit ends the job."""
-        self.library.MPI_Finalized(ctypes.byref(over := ctypes.c_int()))
-        if over.value or pid and (pid != os.getpid() or not self.used or getattr(sys, "last_value", None) is not None):
-            return
-        for handle in list(self.open):
-            try:
-                self.destroy(ctypes.c_void_p(handle))
-            except RuntimeError as error:
-                if pid:
-                    return print("poseidon:", error, file=sys.stderr)
-        self.library.MPI_Finalize()
-
-    def place(self, name):
-        getattr(self.library, "MPI_Comm_" + name)(self.world, ctypes.byref(value := ctypes.c_int()))
-        return value.value
-
-
-library = functools.lru_cache(maxsize=None)(Library)  # one a process
-
-
-def rank():
-    return library().place("rank")
-
-def size():
-    return library().place("size")
-
-
-def finalize():  # the end of MPI; the exit of Python does it, too, but after an exception
-    library().end()
 
 
 class Kept(torch.Tensor):
@@ -156,16 +81,14 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
 
     def __init__(self, module, comm="auto", options="", factors=True, state=None):
         super().__init__()
-        self.module, self.library, self.handle, self.undo = module, library(), ctypes.c_void_p(), contextlib.ExitStack()
+        self.module, self.library, self.undo = module, library(), contextlib.ExitStack()
         self.kept = state
         self.values = self.lazy = "result=values" in options  # the library updates; nothing is waited for in backward
         self.syncs, self.queued, self.seen, self.scaler, self.steps = True, False, False, None, {}
         self.views, self.nodes, self.stamps, self.posted, self.waiting, self.met = {}, [], {}, set(), set(), set()
         self.away, self.shown = {}, set()  # what .grad is while the library has it; who had their step, and have it yet
         self.clock, self.running, self.seconds = time.perf_counter(), (), {}  # of the first step: see _time
-        words = ",".join(filter(None, ("comm=" + comm, options))).encode()
-        self.library.call("create", self.library.world, words, ctypes.byref(self.handle))
-        self.library.open[self.handle.value], self.library.used = self, True
+        self.handle = self.library.create(self, comm, options)
         try:
             self._take(module, factors, state)
         except BaseException as error:  # nobody else could
@@ -177,7 +100,7 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
 
     def _take(self, module, factors, state):
         tensors = list(module.named_parameters()) + list(module.named_buffers())
-        self.memory, types = Memory(tensors[0][1].device), list(Place.types)[:1 if self.values else 3]
+        self.memory, types = Memory(tensors[0][1].device), list(TYPES)[:1 if self.values else 3]
         for name, tensor in tensors:
             last = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride()))
             there = last + 1 == tensor.numel() or not tensor.numel()
@@ -200,10 +123,10 @@ class DataParallel(torch.nn.Module, contextlib.AbstractContextManager):
                 self.nodes.append(p.view_as(p).grad_fn.next_functions[0][0])
             self.undo.callback(self.nodes[-1].register_hook(lambda *_, p=p: self._after_gradient(p)).remove)
         self.own = {m: {p for p in m.parameters(recurse=False) if p in self.numbers} for m in module.modules()}
-        before = poseidon_factors.eager(lambda m, _: self._before(m))
+        before = _factors.eager(lambda m, _: self._before(m))
         for m in self.own:
             self.undo.callback(m.register_forward_pre_hook(before).remove)
-        self.factors = poseidon_factors.Factors(self, module.modules() if factors else ())
+        self.factors = _factors.Factors(self, module.modules() if factors else ())
 
     def _refuse(self, what, text):
         if what:
