@@ -74,16 +74,16 @@ shows '^device *3 GB/s from and to the host$' --nodes=2 --figure device_bytes_pe
 # ranks of a node that add up first: the bytes of two ranks, the images of eight
 text --nodes=2 --comm=ps
 sent=$(field 2 6)
-shows '^2 nodes, 8 workers, 4 of them add up and one sends for all, every node serves$' --nodes=2 --ranks-per-node=4 --comm=ps
+shows '^2 nodes, 8 workers, 4 a node add up gradients and one sends, every node serves$' --nodes=2 --ranks-per-node=4 --comm=ps
 same 'MB that two nodes of four send' "$sent" "$(field 2 6)"
-shows '^2 nodes, 8 workers, 4 of them add up and 3 send for all, every node serves$' --nodes=2 --ranks-per-node=4 --comm=ps --hierarchy=auto,3
+shows '^2 nodes, 8 workers, 4 a node add up gradients and 3 send, every node serves$' --nodes=2 --ranks-per-node=4 --comm=ps --hierarchy=auto,3
 shows '^2 nodes, 8 workers, every worker serves$' --nodes=2 --ranks-per-node=4 --comm=ps --hierarchy=off
 for how in --comm=ps --hierarchy=off --tune=wire=bf16 --servers=1; do
     text --nodes=1 --ranks-per-node=4 $how
-    lacks 'add up'
+    lacks 'add[ed]* up'
     holds "one node, $how: it sends" 'sent > 0' sent="$(field 1 6)"
 done
-shows '^1 node, 4 workers, which add up gradients in shared memory: nothing is sent$' --nodes=1 --ranks-per-node=4 \
+shows '^1 node, 4 workers, gradients added up in shared memory: nothing is sent$' --nodes=1 --ranks-per-node=4 \
     --images-per-second=60 --figure sum_bytes_per_second=1GB
 holds 'one node: only sums take time' 'sent == 0 && stalled + 0 > 10' sent="$(field 1 6)" stalled="$(field 1 7)"
 
@@ -213,7 +213,7 @@ holds 'what costs time, and a seed that repeats itself' \
     free="$free" copies="$(seconds --figure device_bytes_per_second=1GB)" thread="$(seconds --figure thread_bytes_per_second=500MB)" \
     up="$(seconds --switch=4:4)" all="$(seconds --switch=8:4)" headers="$(seconds --figure header_bytes=16384)" \
     drawn="$(seconds --stragglers=0.2)" again="$(seconds --stragglers=0.2 --seed=1)" other="$(seconds --stragglers=0.2 --seed=2)"
-net=$abs_top_srcdir/models/lenet/train_val.prototxt shows '^1024 nodes are played in blocks' --nodes=1024 --bandwidth=40Gb --comm=ps
+net=$abs_top_srcdir/models/lenet/train_val.prototxt shows '^1024 nodes are simulated in blocks' --nodes=1024 --bandwidth=40Gb --comm=ps
 
 # ---- figures of a cluster, JSON ----
 

@@ -138,7 +138,7 @@ fi
 make_solver equal.prototxt 'max_iter: 7' 'snapshot_after_train: false'
 train 2 equal.log --solver=equal.prototxt --batch=8 --tune=check-sync=2
 grep -q 'Parameters were equal on all ranks, 3 times' equal.log || fail "check-sync says nothing: $(tail -n 3 equal.log)"
-refused 'check-sync where ranks differ' 'compares parameters that are kept alike: not with --comm=none' --solver=solver.prototxt --comm=none --tune=check-sync=3
+refused 'check-sync where ranks differ' 'needs equal parameters on all ranks: not with --comm=none' --solver=solver.prototxt --comm=none --tune=check-sync=3
 
 # snapshots
 make_solver saver.prototxt 'max_iter: 4' "snapshot_prefix: \"$work/good\""

@@ -153,7 +153,7 @@ says() {
     train 2 refused.log --solver=solver.prototxt "$@" && fail "accepted: $*"
     grep -qF -e "$text" refused.log || { fail "'$text' is not said for $*"; tail -n 3 refused.log; }
 }
-says '--snapshot-every=1% writes a snapshot every few seconds: --keep=N says how many' --snapshot-every=1%
+says '--snapshot-every=1% may write a snapshot every few seconds: expected --keep=N, at least 1' --snapshot-every=1%
 for share in 0% 51% 200% -1% nan% %; do
     says "found '$share'" --snapshot-every=$share --keep=2
 done
