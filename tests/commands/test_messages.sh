@@ -118,7 +118,7 @@ refuses '*wrong.prototxt: Unknown learning rate policy: magic*' train --solver=w
 solver "base_lr: 1 lr_policy: 'multifixed' stagelr: 0.1 stageiter: [5, 9]"
 refuses '*wrong.prototxt: expected as many stageiter as stagelr, found 2 and 1*' train --solver=wrong.prototxt
 solver "base_lr: 1 lr_policy: 'fixed' warmup_iter: 3 rampup_interval: 4"
-refuses '*wrong.prototxt: warmup_iter and rampup_interval say the same*' train --solver=wrong.prototxt
+refuses '*wrong.prototxt: warmup_iter and rampup_interval mean the same*' train --solver=wrong.prototxt
 solver "base_lr: 1 lr_policy: 'step'"
 refuses '*wrong.prototxt: lr_policy "step" needs a positive stepsize*' train --solver=wrong.prototxt
 for net in photographs/squeezenet_solver squeezenet_flowers/solver; do # nets to be fine-tuned do not start from random values

@@ -165,7 +165,7 @@ go_wrong() { # PATTERN RANKS ARGUMENTS...
         echo "ok: refused: $*"
     fi
 }
-left_out 'with --tune=share-gpu ranks may compute on one GPU' --tune=share-gpu
+left_out '--tune=share-gpu lets ranks share a GPU, but NCCL needs a GPU for each rank' --tune=share-gpu
 left_out '--comm=sfb sends factors' --comm=sfb
 left_out '--comm=adam sends factors' --comm=adam
 left_out '--comm=none every rank trains its own net' --comm=none

@@ -110,7 +110,7 @@ direct=on: the engine works in the host's memory | --tune=direct=on --engine=cpu
 --reproducible needs --global-batch=N | --reproducible --batch=8
 --reproducible: --global-batch=12 is no multiple of 8, the number of grains: give | --reproducible --global-batch=12
 --reproducible: --global-batch=12 is no multiple of 5, the samples of a grain: give | --reproducible=5 --global-batch=12
---reproducible: 6 grains of 2 samples over 2 workers: expected 1, 2, 4, 8 ... for each worker | --reproducible=2 --global-batch=12
+--reproducible: 6 grains of 2 samples over 2 workers: expected one worker, or 1, 2, 4, 8 ... grains for each worker | --reproducible=2 --global-batch=12
 --reproducible expects the number of samples in a grain, at least 1, found '0' | --reproducible=0 --global-batch=8
 --reproducible expects the number of samples in a grain, at least 1, found '4x' | --reproducible=4x --global-batch=8
 --reproducible adds up whole gradients: .*, found sfb | --reproducible --global-batch=8 --comm=sfb
@@ -140,16 +140,16 @@ lr_policy "plateau" .* with --tune=drop-stragglers | --tune=drop-stragglers=1 --
 --balance=3,0: expected 'once' or .*, found '0' | --balance=3,0
 --balance=3,-1: expected 'once' or .*, found '-1' | --balance=3,-1
 --balance=3,1,: expected 'once' or .*, found '' | --balance=3,1,
---balance=3,1,1 gives 3 parts, and there are 2 workers | --balance=3,1,1
---balance=3,1 gives 2 parts, and there are 1 worker: | --balance=3,1 --servers=1
---balance=3,2: 8 samples .* rank 0 would have 4.80 .* a multiple of 5 by --global-batch | --balance=3,2 --global-batch=8
---balance=9,1: 8 samples .* rank 0 would have 7.20 of them | --balance=9,1 --batch=4
---balance=3,2: 8 grains cannot be dealt so: rank 0 would have 4.80 of them; .* or --reproducible=GRAIN | --balance=3,2 --reproducible --global-batch=16
---balance: 2 workers cannot share 1 samples of a pass: each needs one | --balance --global-batch=1
+--balance=3,1,1 gives 3 parts for 2 workers | --balance=3,1,1
+--balance=3,1 gives 2 parts for 1 worker: | --balance=3,1 --servers=1
+--balance=3,2: 8 samples .* rank 0 would have 4.80; .* a multiple of 5 by --global-batch | --balance=3,2 --global-batch=8
+--balance=9,1: 8 samples .* rank 0 would have 7.20; | --balance=9,1 --batch=4
+--balance=3,2: 8 grains cannot be dealt in these parts: rank 0 would have 4.80; .* or --reproducible=GRAIN | --balance=3,2 --reproducible --global-batch=16
+--balance: 2 workers cannot share 1 samples of a pass: each worker needs one | --balance --global-batch=1
 --balance deals one batch to all workers: not with --tune=drop-stragglers | --balance=3,1 --tune=drop-stragglers=1
 --balance deals one batch to all workers: not with --comm=none | --balance=3,1 --comm=none
---balance deals the samples of one order to all workers: not with shared_file_system: false | --balance=3,1 --set net=own.prototxt
-local_lr_auto measures pieces .* with --reproducible | --reproducible --global-batch=8 --set local_lr_auto=true
+--balance deals samples in one order to all workers: not with shared_file_system: false | --balance=3,1 --set net=own.prototxt
+local_lr_auto measures each rank's share .* with --reproducible | --reproducible --global-batch=8 --set local_lr_auto=true
 lr_policy "plateau" .* with --servers | --servers=1 --set lr_policy=plateau --set plateau_winsize=2
 --reproducible adds up whole gradients .*: not with --math=bf16 | --reproducible --global-batch=8 --math=bf16
 --epochs says when training ends: not with --max-iter | --epochs=3 --max-iter=5
