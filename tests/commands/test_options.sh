@@ -82,8 +82,8 @@ refuses '*unknown option --chunck; did you mean --tune=chunk?*' train --solver=s
 # values of several parts
 refuses '*--hierarchy=2,x: expected auto, off, or the number of a node*' train --solver=solver.prototxt --hierarchy=2,x
 refuses '*--hierarchy=off,2: expected auto, off*' train --solver=solver.prototxt --hierarchy=off,2
-refuses '*--on-signal=KILL=stop: expected signals of INT, HUP, TERM*' train --solver=solver.prototxt --on-signal=KILL=stop
-refuses '*--on-signal=TERM=stop,: expected signals*' train --solver=solver.prototxt --on-signal=TERM=stop,
+refuses '*--on-signal=KILL=stop: expected effects of INT, HUP, TERM*' train --solver=solver.prototxt --on-signal=KILL=stop
+refuses '*--on-signal=TERM=stop,: expected effects*' train --solver=solver.prototxt --on-signal=TERM=stop,
 refuses '*"halt" was specified: --on-signal expects none, snapshot or stop*' train --solver=solver.prototxt --on-signal=TERM=halt
 refuses '*--trace=,1-2 names no file*' train --solver=solver.prototxt --trace=,1-2
 refuses '*--trace: iterations must be given as A-B*' train --solver=solver.prototxt --trace=t.json,2-1

@@ -131,7 +131,7 @@ with open(f'/proc/{sys.argv[1]}/maps') as maps, open(f'/proc/{sys.argv[1]}/mem',
 sys.exit(changed == 0)
 END
     wait
-    grep -q 'check-sync: the parameters of rank 1 on [^ ]* are not those of rank 0' still.log || { fail 'damaged parameters are not found'; tail -n 3 still.log; }
+    grep -q 'check-sync: the parameters of rank 1 on [^ ]* differ from those of rank 0' still.log || { fail 'damaged parameters are not found'; tail -n 3 still.log; }
 else
     echo 'skipped: damaged parameters (no python3)'
 fi
