@@ -131,7 +131,7 @@ works '*wrong.prototxt: clip_gradients is 0: nothing is clipped (Caffe makes eve
 lacks "$err" 'has level' 'no level'
 echo 'train_state { level: 1 }' >level.prototxt
 cat wrong.prototxt >>level.prototxt
-works "*level.prototxt: the training net's state has level 1, which is taken as it is; 'caffe train' takes level 0*" train \
+works "*level.prototxt: the training net's state has level 1, which is used; 'caffe train' always uses level 0*" train \
     --solver=level.prototxt
 works '*' train --solver=level.prototxt --tune=level=1
 lacks "$err" 'has level' 'a level that was asked for'

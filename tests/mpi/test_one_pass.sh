@@ -187,7 +187,7 @@ done
 grep -q 'passes\|a test is' part.log later.log && fail 'a word about tests of less than the data'
 
 # ---- many passes ----
-many='tests.solver: test net #0: test_iter 40 x batch 6 are 10.91 passes over 22 records in every test; test_iter: 4 is one'
+many='tests.solver: test net #0: test_iter 40 x batch 6 are 10.91 passes over 22 records in every test; test_iter: 4 makes one pass'
 trains many 2 'test_iter: 40' 'test_interval: 3'
 same 'many passes are said once' 1 "$(grep -c "$many" many.log)"
 timeout 100 "$POSEIDON" train --solver=tests.solver --dry-run >dry.log 2>&1 || { fail 'the dry run'; cat dry.log; }
