@@ -64,7 +64,7 @@ same device_query "$("$POSEIDON" device_query 2>&1)" "$(./caffe device_query -gp
 tool caffe train -solver none
 bad 'train' 'poseidon train: none: no such file'
 err=$(OMPI_COMM_WORLD_SIZE=2 ./compute_image_mean none 2>&1) && fail 'two ranks: status 0'
-has "$err" 'compute_image_mean: runs on one rank, and 2 were started' 'two ranks'
+has "$err" 'compute_image_mean: runs on one rank, but 2 ranks were started' 'two ranks'
 ln -s "$abs_top_srcdir/scripts/caffe" finetune_net
 tool finetune_net a b
 bad 'another name' 'finetune_net: Caffe has no tool of this name'
@@ -171,7 +171,7 @@ EOF
 else
     echo 'left out: values of features (no python3 with h5py)'
 fi
-refuses '*--databases names 1, and --blobs 2: expected one for each blob*' extract --model=net.prototxt \
+refuses '*--databases names 1 and --blobs names 2: expected a database for each blob*' extract --model=net.prototxt \
     --weights=w_iter_1.caffemodel --blobs=conv,ip --databases=one
 refuses '*expected OUT.h5 or --databases, not both*' extract --model=net.prototxt --weights=w_iter_1.caffemodel \
     --blobs=ip --databases=one out.h5

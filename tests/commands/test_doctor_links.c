@@ -253,10 +253,10 @@ START_TEST(other_mtus_are_named)
     struct strbuf notes = {.data = NULL};
 
     links_judge_mtus((const int[]){1500, 9000, 1500}, names, 3, &notes);
-    says(&notes, 1, "n2: the MTU of its card is 9000, and that of other hosts 1500");
+    says(&notes, 1, "n2: the card's MTU is 9000, but 1500 on other hosts");
     strbuf_clear(&notes);
     links_judge_mtus((const int[]){9000, 9000, 1500, 0, 1400}, names, 5, &notes);
-    says(&notes, 2, "n3: the MTU of its card is 1500, and that of other hosts 9000", "n5: ");
+    says(&notes, 2, "n3: the card's MTU is 1500, but 9000 on other hosts", "n5: ");
     strbuf_clear(&notes);
     links_judge_mtus((const int[]){9000, 9000, 0}, names, 3, &notes);
     says(&notes, 0, "");

@@ -82,7 +82,7 @@ for word in onnx export; do
 done
 refuses "*unknown command 'resume'; 'poseidon train --resume'*" resume
 refuses '*--epochs says when training ends: not with --max-iter*' train --solver=s --epochs=3 --max-iter=5
-refuses "*unknown option --np: the number of ranks is the launcher's: mpirun -np N*" train -np 4
+refuses "*unknown option --np: the launcher sets the number of ranks: mpirun -np N*" train -np 4
 refuses '*unknown option --model: --solver=FILE: the solver names the net*' train --model=net.prototxt
 refuses '*--solver= names no file: --solver=FILE*' train --solver=
 refuses "*unexpected word 'out.svg': expected options only*" summary --model=net.prototxt out.svg
@@ -100,7 +100,7 @@ for set in mnist cifar10; do
     refuses "*'convert $set' is a tool now: python3 tools/make_sets.py $set SRC DST.h5*" convert $set a b.h5
 done
 touch t_lmdb
-refuses "*'t_lmdb' is a path: expected what is there as the first word, images *LMDB, LevelDB or HDF5 need no conversion*" \
+refuses "*'t_lmdb' is a path: expected images or weights as the first word *LMDB, LevelDB or HDF5 need no conversion*" \
     convert t_lmdb x.h5
 refuses "*unknown option --sed; did you mean --seed?*" convert images a b.h5 --sed 3
 refuses '*expected a folder or list of images*' convert images
@@ -118,7 +118,7 @@ refuses '*wrong.prototxt: Unknown learning rate policy: magic*' train --solver=w
 solver "base_lr: 1 lr_policy: 'multifixed' stagelr: 0.1 stageiter: [5, 9]"
 refuses '*wrong.prototxt: expected as many stageiter as stagelr, found 2 and 1*' train --solver=wrong.prototxt
 solver "base_lr: 1 lr_policy: 'fixed' warmup_iter: 3 rampup_interval: 4"
-refuses '*wrong.prototxt: warmup_iter and rampup_interval say the same*' train --solver=wrong.prototxt
+refuses '*wrong.prototxt: warmup_iter and rampup_interval mean the same*' train --solver=wrong.prototxt
 solver "base_lr: 1 lr_policy: 'step'"
 refuses '*wrong.prototxt: lr_policy "step" needs a positive stepsize*' train --solver=wrong.prototxt
 for net in photographs/squeezenet_solver squeezenet_flowers/solver; do # nets to be fine-tuned do not start from random values
@@ -131,7 +131,7 @@ works '*wrong.prototxt: clip_gradients is 0: nothing is clipped (Caffe makes eve
 lacks "$err" 'has level' 'no level'
 echo 'train_state { level: 1 }' >level.prototxt
 cat wrong.prototxt >>level.prototxt
-works "*level.prototxt: the training net's state has level 1, which is taken as it is; 'caffe train' takes level 0*" train \
+works "*level.prototxt: the training net's state has level 1, which is used; 'caffe train' always uses level 0*" train \
     --solver=level.prototxt
 works '*' train --solver=level.prototxt --tune=level=1
 lacks "$err" 'has level' 'a level that was asked for'
@@ -228,7 +228,7 @@ has "$err" "did you mean EuclideanLoss?*'poseidon help layers' lists all types" 
 lacks "$err" 'nearest names' a typo
 type CenterLoss
 has "$err" 'it belongs to a fork of Caffe for face recognition (CenterLoss)' CenterLoss
-works '*SoftmaxWithLoss*MemoryData has no data here: train, *not supported:*Python *to read *HDF5Data*MultiBoxLoss PriorBox*object*(SSD)*' help layers
+works '*SoftmaxWithLoss*MemoryData layers have no data here: train, *not supported:*Python *to read *HDF5Data*MultiBoxLoss PriorBox*object*(SSD)*' help layers
 for field in 'data_param { cache: true }:NVIDIA (NVCaffe)' 'center_loss_param { }:CenterLoss' \
     'margin_inner_product_param { }:SphereFace' 'detectnet_groundtruth_param { }:DetectNet' 'source_class: "x":CaffeOnSpark'; do
     echo "layer { name: 'x' type: 'Input' top: 'x' ${field%:*} }" >fork.prototxt
@@ -378,7 +378,7 @@ if [ -e /dev/full ]; then
     done
 fi
 err=$(OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 "$POSEIDON" summary --model=once.prototxt 2>&1)
-has "$err" 'poseidon summary: runs on one rank, and 2 were started: leave out mpirun' 'two ranks'
+has "$err" 'poseidon summary: runs on one rank, but 2 ranks were started: leave out mpirun' 'two ranks'
 err=$(OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 "$POSEIDON" summary --model=once.prototxt 2>&1)
 [ -z "$err" ] || fail "two ranks: the second one says '$err'"
 for kind in '\377\330\377:a JPEG picture' '\177ELF:a program' '\037\213:a gzip archive' '\377\376:UTF-16 text' '\211PNG:a PNG picture'; do

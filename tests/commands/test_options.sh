@@ -43,7 +43,7 @@ train '*' -level 3
 train '*' -phase TRAIN
 sed "s/top: 'ip' include/top: 'ip' top: 'more' include/" net.prototxt >two_tops.prototxt
 refuses "*layer 'staged' (ReLU)*" classify --model=two_tops.prototxt --weights=w -stage extra -level 3 x.png
-refuses "*--phase=TEST: training is of phase TRAIN; 'poseidon test' scores*" train --solver=solver.prototxt -phase TEST
+refuses "*--phase=TEST: training runs the phase TRAIN; 'poseidon test' runs TEST*" train --solver=solver.prototxt -phase TEST
 refuses '*--gpu=first: expected all, or the GPUs*' train --solver=solver.prototxt -gpu first
 CUDA_VISIBLE_DEVICES=1
 export CUDA_VISIBLE_DEVICES
@@ -62,15 +62,15 @@ for command in "test --model=n --weights=w" "time --model=n" "classify --model=n
         refuses "*${option%=1*} is for --engine=cuda alone; the engine is cpu*" $command $option
     done
     # shellcheck disable=SC2086
-    refuses "*--engine=replay computes nothing: 'poseidon train' alone takes it*" $command --engine=replay
+    refuses "*--engine=replay computes nothing: it is for 'poseidon train' alone*" $command --engine=replay
     # shellcheck disable=SC2086
     refuses '*--tune=convolution is for --engine=cpu alone; the engine is cuda*' $command --engine=cuda --tune=convolution=direct
 done
-refuses "*--tune=chunck=1: there is no such name; did you mean chunk? ('poseidon help tuning' lists all)*" \
+refuses "*--tune=chunck=1: unknown name; did you mean chunk? ('poseidon help tuning' lists all)*" \
     train --solver=solver.prototxt --tune chunck=1
-refuses '*: there is no such name (*' train --solver=solver.prototxt --tune "$(printf %0100d 0)=1"
-refuses '*--tune=lars: there is no such name*' train --solver=solver.prototxt --tune lars
-refuses '*--tune=comm=ps: it is a separate option, --comm*' train --solver=solver.prototxt --tune comm=ps
+refuses '*: unknown name (*' train --solver=solver.prototxt --tune "$(printf %0100d 0)=1"
+refuses '*--tune=lars: unknown name*' train --solver=solver.prototxt --tune lars
+refuses '*--tune=comm=ps: expected the separate option --comm*' train --solver=solver.prototxt --tune comm=ps
 refuses '*--tune=chunk needs a value: --tune=chunk=SIZE*' train --solver=solver.prototxt --tune=chunk
 refuses '*--tune=chunk expects a size such as 512k or 2m*' train --solver=solver.prototxt --tune=chunk=much
 refuses '*--tune=order=last: expected urgency or fifo*' train --solver=solver.prototxt --tune=order=last
@@ -82,8 +82,8 @@ refuses '*unknown option --chunck; did you mean --tune=chunk?*' train --solver=s
 # values of several parts
 refuses '*--hierarchy=2,x: expected auto, off, or the number of a node*' train --solver=solver.prototxt --hierarchy=2,x
 refuses '*--hierarchy=off,2: expected auto, off*' train --solver=solver.prototxt --hierarchy=off,2
-refuses '*--on-signal=KILL=stop: expected signals of INT, HUP, TERM*' train --solver=solver.prototxt --on-signal=KILL=stop
-refuses '*--on-signal=TERM=stop,: expected signals*' train --solver=solver.prototxt --on-signal=TERM=stop,
+refuses '*--on-signal=KILL=stop: expected effects of INT, HUP, TERM*' train --solver=solver.prototxt --on-signal=KILL=stop
+refuses '*--on-signal=TERM=stop,: expected effects*' train --solver=solver.prototxt --on-signal=TERM=stop,
 refuses '*"halt" was specified: --on-signal expects none, snapshot or stop*' train --solver=solver.prototxt --on-signal=TERM=halt
 refuses '*--trace=,1-2 names no file*' train --solver=solver.prototxt --trace=,1-2
 refuses '*--trace: iterations must be given as A-B*' train --solver=solver.prototxt --trace=t.json,2-1

@@ -63,7 +63,7 @@ net=$abs_top_srcdir/models/lenet/train_val.prototxt shows '^conv1 .* 0 B  347 ns
 sed 's/top: "conv1_1" conv/top: "conv1_1" param { lr_mult: 0 } param { lr_mult: 0 } conv/' "$net" >frozen.prototxt
 net=$folder/frozen.prototxt shows '^conv1_1 .*frozen.*frozen' --nodes=4 --comm=sfb
 has '^fc8 .*\*'
-has 'as --comm=sfb says'
+has 'chosen by --comm=sfb'
 lacks '^Speed-up by --comm'
 shows '^4 nodes, 3 workers, 1 dedicated server$' --nodes=4 --servers=1 --comm=paper
 has "the paper's rule: SFB moves"
@@ -74,16 +74,16 @@ shows '^device *3 GB/s from and to the host$' --nodes=2 --figure device_bytes_pe
 # ranks of a node that add up first: the bytes of two ranks, the images of eight
 text --nodes=2 --comm=ps
 sent=$(field 2 6)
-shows '^2 nodes, 8 workers, 4 of them add up and one sends for all, every node serves$' --nodes=2 --ranks-per-node=4 --comm=ps
+shows '^2 nodes, 8 workers, 4 a node add up gradients and one sends, every node serves$' --nodes=2 --ranks-per-node=4 --comm=ps
 same 'MB that two nodes of four send' "$sent" "$(field 2 6)"
-shows '^2 nodes, 8 workers, 4 of them add up and 3 send for all, every node serves$' --nodes=2 --ranks-per-node=4 --comm=ps --hierarchy=auto,3
+shows '^2 nodes, 8 workers, 4 a node add up gradients and 3 send, every node serves$' --nodes=2 --ranks-per-node=4 --comm=ps --hierarchy=auto,3
 shows '^2 nodes, 8 workers, every worker serves$' --nodes=2 --ranks-per-node=4 --comm=ps --hierarchy=off
 for how in --comm=ps --hierarchy=off --tune=wire=bf16 --servers=1; do
     text --nodes=1 --ranks-per-node=4 $how
-    lacks 'add up'
+    lacks 'add[ed]* up'
     holds "one node, $how: it sends" 'sent > 0' sent="$(field 1 6)"
 done
-shows '^1 node, 4 workers, which add up gradients in shared memory: nothing is sent$' --nodes=1 --ranks-per-node=4 \
+shows '^1 node, 4 workers, gradients added up in shared memory: nothing is sent$' --nodes=1 --ranks-per-node=4 \
     --images-per-second=60 --figure sum_bytes_per_second=1GB
 holds 'one node: only sums take time' 'sent == 0 && stalled + 0 > 10' sent="$(field 1 6)" stalled="$(field 1 7)"
 
@@ -107,7 +107,7 @@ text --images-per-second=34.6 --comm=ps --bandwidth=1Gb --nodes="$1" --servers="
 same "the speed-up of $1 nodes with $2 servers" "$3" "$(field "$1" 4)"
 advises '2 workers on 2 nodes train .* would be reached on a network of .*; this one has 100 Gbit/s. Dedicated servers would not make it 5 % faster. ' \
     --nodes=2 --bandwidth=100Gb
-advises '.* No network would reach 95 %: on the fastest it is [0-9.]* times, the rest is latency, sums and products. ' \
+advises '.* No network would reach 95 %: the fastest gives [0-9.]* times, the rest is latency, sums and products. ' \
     --nodes=8 --comm=sfb --figure gemm_flops=1e9 --servers=2
 advises 'One worker has nothing to send: ask for more --nodes. ' --nodes=1
 text --nodes=1
@@ -128,7 +128,7 @@ deals() { "$POSEIDON" plan --model="$abs_top_srcdir/models/alexnet/train_val.pro
 same 'shares by the passes alone' '[187,186,93,46]' "$(deals --comm=ps)"
 same 'shares by passes and schemes' '[207,207,81,17]' "$(deals)"
 holds 'an iteration by them' 'found < 0.19' found="$(number seconds json)"
-advises '4 workers on 4 nodes train 2.00 times as fast as one of speed 1 (67 % of 3) (--comm=ps). No network would reach 95 %: on the fastest it is 2.00 times, the rest is waiting for the slowest. .* --balance would make it 2.9[0-9] times. ' \
+advises '4 workers on 4 nodes train 2.00 times as fast as one of speed 1 (67 % of 3) (--comm=ps). No network would reach 95 %: the fastest gives 2.00 times, the rest is waiting for the slowest worker. .* --balance would make it 2.9[0-9] times. ' \
     --comm=ps --nodes=4 --bandwidth=100Gb --speeds=1,0.5
 text --nodes=2,4 --ranks-per-node=2 --images-per-second=34.6 --speeds=1,0.25,1,0.25 --balance
 has '^speed    ranks  images of a pass$'
@@ -213,7 +213,7 @@ holds 'what costs time, and a seed that repeats itself' \
     free="$free" copies="$(seconds --figure device_bytes_per_second=1GB)" thread="$(seconds --figure thread_bytes_per_second=500MB)" \
     up="$(seconds --switch=4:4)" all="$(seconds --switch=8:4)" headers="$(seconds --figure header_bytes=16384)" \
     drawn="$(seconds --stragglers=0.2)" again="$(seconds --stragglers=0.2 --seed=1)" other="$(seconds --stragglers=0.2 --seed=2)"
-net=$abs_top_srcdir/models/lenet/train_val.prototxt shows '^1024 nodes are played in blocks' --nodes=1024 --bandwidth=40Gb --comm=ps
+net=$abs_top_srcdir/models/lenet/train_val.prototxt shows '^1024 nodes are simulated in blocks' --nodes=1024 --bandwidth=40Gb --comm=ps
 
 # ---- figures of a cluster, JSON ----
 

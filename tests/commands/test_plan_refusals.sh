@@ -31,7 +31,7 @@ refuses 'nothing.csv' --model="$net" --profile=nothing.csv
 mkdir nets # profiles are found beside the folder of the net, wherever the build is
 cp "$net" nets
 ln -s "$abs_top_srcdir/models/profiles" profiles
-refuses "there are no times of the net 'nets' on that device (of: alexnet, " --model="$folder/nets/vgg19_22k.prototxt" --profile=titanx
+refuses "no times of the net 'nets' on that device (nets with times: alexnet, " --model="$folder/nets/vgg19_22k.prototxt" --profile=titanx
 net=$abs_top_srcdir/models/vgg19_22k/train_val.prototxt
 refuses 'profile titan is neither a device (k20, titanx, p100, p40, v100, a100, h100, h200, cpu) nor a file' --model="$net" --profile=titan
 refuses 'holds the times of a batch of 32 samples a pass, and here a pass takes 64' --model="$net" --profile=titanx --batch=64
@@ -54,7 +54,7 @@ while IFS='|' read -r message first second third; do
     done
 done <<END
 --bandwidth expects a rate with its unit|--bandwidth=10|--bandwidth=0Gb
-is less than 1 kbit/s, at which nothing trains; expected a rate such as 10Gb or 1.25GB|--bandwidth=1e-9Gb
+is below 1 kbit/s; expected a rate such as 10Gb or 1.25GB|--bandwidth=1e-9Gb
 --figure latency_seconds expects a time with its unit|--figure latency_seconds=30x
 --figure copy_bytes_per_second expects a rate with its unit|--figure copy_bytes_per_second=x
 : expected KEY=VALUE, such as latency_seconds=30us|--figure=latency|--figure==3
@@ -82,12 +82,12 @@ expects a number above 0|--images-per-second=0|--stragglers=-1
 --speeds expects numbers from 0.001 to 1000 such as 1,1,0.5, found|--speeds=1,,2|--speeds=1,0|--speeds=1,
 --speeds expects numbers|--speeds=|--speeds=1;2|--speeds=nan
 --speeds: at most 256 numbers|--speeds=$(yes 1 | head -n 257 | paste -sd, -)
---speeds: 2 speeds are not repeated to 3 nodes, no multiple of 2: say --nodes, or a speed for each node|--nodes=1,3 --speeds=1,2
+--speeds: 2 speeds do not repeat over 3 nodes: expected --nodes in multiples of 2, or a speed for each node|--nodes=1,3 --speeds=1,2
 --speeds: 3 speeds, but --nodes has 2 nodes at most|--nodes=2 --speeds=1,2,3
---balance deals by --speeds=LIST, as 1,1,0.5: give that too|--balance
+--balance needs --speeds=LIST, such as 1,1,0.5|--balance
 --sync-bn adds up the statistics of all ranks in every pass: not with --comm=none|--sync-bn --comm=none
 --switch expects NODES:X|--switch=32|--switch=0:4|--switch=4:0.5
---tune=intervals adds to the rows of --json|--tune=intervals=5
+--tune=intervals needs --json|--tune=intervals=5
 --tune=intervals expects a number from 1 to 10000|--json --tune=intervals=20000
 line.file:3: expected KEY = NUMBER|--cluster-file=line.file
 json.file:1: expected KEY = NUMBER|--cluster-file=json.file

@@ -101,7 +101,7 @@ mv trees.h5 away.h5
 for net in whole.prototxt whole_iter_1.caffemodel; do
     run classify --model=$net --weights=whole_iter_1.caffemodel --json --top=3 photos/ash/0.png
     [ "$status" -eq 0 ] && [ "$out" = "$with_data" ] || fail "$net: not as with the data: $err"
-    has "$err" "*layer 'trees': taking images of 3 channels, 16 x 18 pixels, which the weights tell; --input-shape=C,H,W says otherwise*" "$net"
+    has "$err" "*layer 'trees': taking images of 3 channels, 16 x 18 pixels, from the weights; --input-shape=C,H,W says otherwise*" "$net"
 done
 # where the data is not, the weights say what it was, in every form; the scores are those with the data
 model=weights.caffemodel.h5
@@ -114,7 +114,7 @@ for weights in weights.caffemodel.h5 w.caffemodel back.caffemodel.h5; do
     # shellcheck disable=SC2046 # names of photographs
     run classify --model=deploy.prototxt --weights=$weights --json --top=3 $(sed 's/ .*//' list)
     has "$err" "Preprocessing: resize 18x16, crop 14x14, mean mean.h5, scale 0.01, blue, green, red (from the weights '$weights')" "$weights"
-    lacks "$err" 'have no names' "$weights"
+    lacks "$err" 'names are missing' "$weights"
     printf '%s' "$out" >told.json
     "$POSEIDON_PYTHON" -c 'import json
 for with_data, told in zip(json.load(open("hdf5.json")), json.load(open("told.json")), strict=True):
@@ -126,7 +126,7 @@ done
 "$POSEIDON_PYTHON" -c 'import h5py
 with h5py.File("weights.caffemodel.h5", "a") as f:
     for name in ("classes", "preprocessing"): del f.attrs[name]' || fail 'no names and preprocessing in a snapshot'
-works "*Classes have no names: neither the weights nor data of the net that are here tell them; --labels=FILE gives them*" \
+works "*Class names are missing in the weights and in the net's data; --labels=FILE gives them*" \
     classify --model=deploy.prototxt --weights=weights.caffemodel.h5 $first
 refuses "*The net's data is missing, so the size of its records is not known: give the mean image's size, --resize=WIDTHxHEIGHT*" \
     classify --model=hdf5.prototxt --weights=weights.caffemodel.h5 $first
@@ -137,9 +137,9 @@ refuses '*weights.caffemodel.h5: holds no names of classes; poseidon convert wri
     classify --model=hdf5.prototxt --weights=weights.caffemodel.h5 --resize=18x16 --labels=weights.caffemodel.h5 $first
 refuses "*$first: expected a text with the name of a class on every line*found a PNG picture*" \
     classify --model=hdf5.prototxt --weights=weights.caffemodel.h5 --resize=18x16 --labels=$first $first
-works "*Preprocessing: resize 14x14, no mean subtracted, scale 1, blue, green, red (layer 'in' sets none: use --resize, --mean, --scale)*" \
+works "*Preprocessing: resize 14x14, no mean subtracted, scale 1, blue, green, red (layer 'in' sets no preprocessing: use --resize, --mean, --scale)*" \
     classify --model=deploy.prototxt --weights=weights.caffemodel.h5 $first
-works "*Preprocessing: resize 14x14, mean 7,7,7, scale 1, blue, green, red (layer 'in' sets none; the options do)*" \
+works "*Preprocessing: resize 14x14, mean 7,7,7, scale 1, blue, green, red (layer 'in' sets no preprocessing; the options do)*" \
     classify --model=deploy.prototxt --weights=weights.caffemodel.h5 --mean=7 $first
 # another size than Input's is taken; these weights fit its own alone
 works '*Preprocessing: resize 14x14,*' classify --model=deploy.prototxt --weights=weights.caffemodel.h5 --input-shape=3,14,14 $first

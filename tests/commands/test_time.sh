@@ -17,7 +17,7 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "y" top: "loss
 EOF
 
 works '*forward: *GFLOP/s, * % of the peak; *; bound by [am]*, * times the floor)*' time --model=net.prototxt --iterations=2
-has "$err" '*Measured here: products * GFLOP/s, memory * GB/s. The floor, *: * ms; Forward-Backward takes * times that.*' 'time'
+has "$err" '*Measured here: products * GFLOP/s, memory * GB/s. The floor, * adds up to * ms; Forward-Backward takes * times the floor.*' 'time'
 has "$err" '*scale*does the work of: bn.*' 'time'
 
 # What is under its floor is said to be: in cache, or by fewer products.

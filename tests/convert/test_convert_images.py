@@ -223,9 +223,9 @@ class Images(FolderCase):
         self.assertEqual((said["records"], said["refused"], len(said["refused_first"])), (12, 13, 10))
         self.assertEqual(done.stderr, "")
         self.bad(self.list(["bad0.jpg"]), self.path("y.h5"), "--root=" + self.path("p"),
-                 says=["1 image refused, and none is left; the first, "])
+                 says=["1 image refused, none is left; first refusal: "])
         self.bad(self.list(["bad0.jpg", "missing.png"]), self.path("y.h5"), "--root=" + self.path("p"),
-                 says=["2 images refused, and none is left; the first, ", "bad0.jpg", "truncated"])
+                 says=["2 images refused, none is left; first refusal: ", "bad0.jpg", "truncated"])
 
     def test_another_size_is_refused_in_hdf5_and_taken_in_lmdb(self):
         out = self.path("x.h5")
@@ -240,8 +240,8 @@ class Images(FolderCase):
         with open(out, "rb") as f:
             before = f.read()
         self.bad(self.list(["a.png", "b.png"]), out, "--force",
-                 says=["b.png: shape 3 1 2 (6), but the first image has 3 23 37",
-                       "--resize=256x256 makes them alike. Nothing was written"])
+                 says=["b.png: shape 3 1 2 (6), but the first image has 3 23 37 (2553); "
+                       "HDF5 needs images of one size, such as --resize=256x256. Nothing was written"])
         with open(out, "rb") as f:
             self.assertEqual(f.read(), before)
         done = self.run_poseidon("convert", "images", self.list(["a.png", "b.png"]), self.path("x_lmdb"))
@@ -358,7 +358,7 @@ class Images(FolderCase):
         done = self.run_poseidon("convert", "images", self.list(names), self.path("x.h5"), "--root=" + self.path("p"),
                                  "--skip-bad")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("6 JPEG images without an end mark, whose pixels were all there", done.stderr)
+        self.assertIn("6 JPEG images without an end mark, but with all pixels", done.stderr)
         self.assertIn("3 of 9 images refused", done.stderr)
         with h5py.File(self.path("x.h5"), "r") as f:
             for i, name in enumerate(n for n in ("color.jpg", "progressive.jpg", "gray.jpg") for _ in range(2)):
@@ -488,7 +488,7 @@ class Images(FolderCase):
             self.bad(*arguments, says=[says], status=1)
         self.bad(self.path("none"), out, says=["none", "no such file"])
         self.bad(listing, self.path("none", "x.h5"), says=["none", "No such file"])
-        self.bad(listing, listing + ".h5", says=["5 images refused, and none is left; the first, ", "no such file"])
+        self.bad(listing, listing + ".h5", says=["5 images refused, none is left; first refusal: ", "no such file"])
         self.write("bad.txt", b"x.png 1\nx.png\n")
         self.bad(self.path("bad.txt"), out, says=["bad.txt:2", "has no label"])
 

@@ -37,7 +37,7 @@ one_node() { # RANKS ARGUMENTS...
         echo "$(value parameters_sha256) $(value train_loss)" >"$flat"
     fi
     go "$@" || return
-    grep -q "$1 workers on 1 node add up their gradients by NCCL 2\.[0-9.]*; the leader of each communicates for it" log ||
+    grep -q "$1 workers on 1 node add up gradients by NCCL 2\.[0-9.]*; one leader a node communicates" log ||
         fail "$*: no word of NCCL"
     [ "$(value parameters_sha256) $(value train_loss)" = "$(cat "$flat")" ] || fail "$*: other parameters than by --comm=ps"
     [ "$(value bytes_sent_per_iteration)" = 0 ] || fail "$*: $(value bytes_sent_per_iteration) bytes sent within a node"
@@ -100,7 +100,7 @@ nodes() { # RANKS ARGUMENTS...: against one run without nodes for each solver an
 }
 two_nodes() {
     go "$@" --hierarchy=2 || return
-    grep -q "workers on 2 nodes add up their gradients by NCCL" log || fail "$*: no word of NCCL"
+    grep -q "workers on 2 nodes add up gradients by NCCL" log || fail "$*: no word of NCCL"
     [ "$(value bytes_sent_per_iteration_by_rank)" = "$(value bytes_predicted_per_iteration_by_rank)" ] ||
         fail "$*: sent $(value bytes_sent_per_iteration_by_rank), planned $(value bytes_predicted_per_iteration_by_rank)"
     echo "ok: two nodes: $*"
@@ -150,7 +150,7 @@ go 2 --solver=tested.prototxt --comm=ps && [ "$(value test)$(value parameters_sh
 left_out() { # REASON ARGUMENTS...
     reason=$1; shift
     go 2 --solver=plain.prototxt "$@" || return
-    grep -q 'add up their gradients' log && fail "$*: NCCL is used"
+    grep -q 'add up gradients' log && fail "$*: NCCL is used"
     grep -q "NCCL disabled: .*$reason" log || { cat log; fail "$*: no word of '$reason'"; }
     go_wrong "--hierarchy=2: the ranks of a node cannot be grouped: .*$reason" 2 --solver=plain.prototxt --hierarchy=2 "$@"
 }
@@ -165,7 +165,7 @@ go_wrong() { # PATTERN RANKS ARGUMENTS...
         echo "ok: refused: $*"
     fi
 }
-left_out 'with --tune=share-gpu ranks may compute on one GPU' --tune=share-gpu
+left_out '--tune=share-gpu lets ranks share a GPU, but NCCL needs a GPU for each rank' --tune=share-gpu
 left_out '--comm=sfb sends factors' --comm=sfb
 left_out '--comm=adam sends factors' --comm=adam
 left_out '--comm=none every rank trains its own net' --comm=none

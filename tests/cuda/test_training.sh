@@ -147,7 +147,7 @@ refused() { # PATTERN RANKS PROGRAM ARGUMENTS...
     fi
 }
 refused 'would share one GPU' 2 "$emulated" train --solver=plain.prototxt --engine=cuda
-refused '--hierarchy=2: .*\(the engine keeps parameters in memory of its own, and this build has no NCCL\|with --tune=share-gpu\)' 2 "$emulated" train \
+refused '--hierarchy=2: .*\(the engine keeps parameters in memory of its own, and this build has no NCCL\|--tune=share-gpu lets ranks share a GPU\)' 2 "$emulated" train \
     --solver=plain.prototxt --engine=cuda --tune=share-gpu --hierarchy=2
 refused 'expected auto, fp32, tf32 or bf16' 1 "$emulated" train --solver=plain.prototxt --math=fp8
 # operators that mixed.prototxt has not; one layer writes what it reads to a file on the host
@@ -191,6 +191,6 @@ unset POSEIDON_EMULATED_GPUS POSEIDON_EMULATED_BYTES
 "$POSEIDON_MPIRUN" 2 sh -c '[ "$OMPI_COMM_WORLD_RANK" != 1 ] || export POSEIDON_EMULATED_BYTES=2000000; exec "$0" "$@"' \
     "$emulated" train --engine=cuda --tune=share-gpu --threads=1 --tune=ps-update=host --solver=plain.prototxt --global-batch=64 \
     --balance --max-iter=1 --force >log 2>&1 || { cat log; fail 'a GPU with little memory'; }
-small=$(sed -n 's/.*Balance: of 64 samples .*(rank 1) \([0-9]*\) at.*/\1/p' log)
+small=$(sed -n 's/.*Balance: 64 samples .*(rank 1) \([0-9]*\) at.*/\1/p' log)
 [ "${small:-64}" -lt 28 ] || fail "a GPU with little memory: $(grep Balance log)"
 finish

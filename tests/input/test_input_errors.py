@@ -224,7 +224,7 @@ class Errors(FolderCase):
             if "built without" in done.stderr:
                 self.skipTest(done.stderr)
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual(done.stderr.count(" images turned upright, as their EXIF data say"), says, done.stderr)
+            self.assertEqual(done.stderr.count(" images turned upright, as EXIF data say"), says, done.stderr)
 
     def test_the_dry_run_reads_records_and_names_a_filter_that_is_not_here(self):
         with h5py.File(self.path("data.h5"), "w") as f:  # only the chunk in the middle is compressed

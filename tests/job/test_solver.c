@@ -333,16 +333,17 @@ START_TEST(policy_check_says_what_is_missing)
     policy.solver = &none;
     policy.type = POLICY_MULTISTEP;
     ck_assert_str_eq(policy_doubt(&policy), "stepvalue is not set: the rate never falls");
-    expect_policy_error("plateau", none,
-                        "lr_policy \"plateau\" needs plateau_winsize: after how many iterations "
-                        "without a new minimum of the loss the rate drops, once for each drop");
+    expect_policy_error(
+        "plateau", none,
+        "lr_policy \"plateau\" needs plateau_winsize for each drop of the rate: iterations "
+        "without a new minimum of the loss");
     expect_policy_error(
         "plateau",
         (Caffe__SolverParameter){.plateau_winsize = (int32_t[]){5, 0}, .n_plateau_winsize = 2},
         "lr_policy \"plateau\" needs positive plateau_winsize, found 0");
     expect_policy_error("multifixed", none,
-                        "lr_policy \"multifixed\" needs stagelr and stageiter, of each stage the "
-                        "rate and the last iteration");
+                        "lr_policy \"multifixed\" needs stagelr and stageiter: rate and last "
+                        "iteration of each stage");
     expect_policy_error(
         "multifixed",
         (Caffe__SolverParameter){

@@ -54,7 +54,7 @@ END_TEST
 static const struct {
     const char *text, *says;
 } damaged[] = {
-    {"", "it names no run"},
+    {"", "run names no run"},
     {"run\ta b\n", ":1: expected a run's figure"},
     {"run\tx\niteration\tmany\n", ":2: expected a run's figure"},
     {"run\tx\nend\tsoon\n", ":2: expected a run's figure"},

@@ -49,7 +49,7 @@ START_TEST(a_folder_that_comes_back_gets_the_snapshot)
     ck_assert_msg(strstr(text, "he snapshot of iteration 2 could not be written: ") != NULL, "%s",
                   text);
     ck_assert_msg(strstr(text, "The snapshot of iteration 3, which could not be written, is "
-                               "replaced by that of iteration 4") != NULL,
+                               "replaced by the one of iteration 4") != NULL,
                   "%s", text);
     fclose(said);
     close_work(&work);

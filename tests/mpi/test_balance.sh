@@ -109,18 +109,18 @@ make_solver solver.prototxt 'max_iter: 6' 'display: 3' 'snapshot: 2' "snapshot_p
 slowed dealt 2 --global-batch=64 --balance --run=kept --max-iter=3
 found=$(shares dealt.json) mine=${found%,*} other=${found#*,}
 [ $((mine + other)) = 64 ] && [ "$other" -le 20 ] || fail "by speed: shares $found"
-grep -q "Balance: of 64 samples a pass .*rank 1) $other at .* images/s; computing takes .* with equal shares" dealt.log ||
+grep -q "Balance: 64 samples a pass: .*rank 1) $other at .* images/s; compute time .*, with equal shares" dealt.log ||
     fail "by speed: $(grep Balance dealt.log)"
 # what rebuilding gradients takes a slow worker is dealt by, too, where the player sees it; auto then chooses by these shares
 sed 's/^gemm_flops.*/gemm_flops = 1e9/; s/^ranks_per_node.*/ranks_per_node = 2/; s/^\(link\|local\)_bytes.*/\1_bytes_per_second = 1e7/' \
     slow.cluster >weak.cluster
 export SLOW_TIMES=10 # at thirty there is nothing to gain
 slowed anew 2 --global-batch=64 --balance --hierarchy=off --tune=cluster-file=weak.cluster --max-iter=1 --snapshot-prefix="$work/anew"
-plain=$(sed -n 's/.*Balance: of 64 samples a pass .*(rank 1) \([0-9]*\) at .*/\1/p' anew.log)
-with=$(sed -n 's/.*Balance: with what the schemes add to the passes, workers of ([0-9]* + \([0-9]*\));.*/\1/p' anew.log)
-after=$(sed -n 's/.*; by the model an iteration takes \(.*\) instead of .*/\1/p' anew.log)
+plain=$(sed -n 's/.*Balance: 64 samples a pass: .*(rank 1) \([0-9]*\) at .*/\1/p' anew.log)
+with=$(sed -n 's/.*Balance: with the schemes'\'' compute time, workers of ([0-9]* + \([0-9]*\));.*/\1/p' anew.log)
+after=$(sed -n 's/.*; predicted iteration \(.*\) instead of .*/\1/p' anew.log)
 # how much slower the rank is found to be decides whether there is 1 % to gain; test_plan_command.sh has fixed speeds
-if ! grep -q 'Balance: with what the schemes add' anew.log; then
+if ! grep -q "Balance: with the schemes' compute time" anew.log; then
     echo "by the schemes: nothing to gain: $(grep Balance anew.log)"
 elif [ "${with:-64}" -ge "${plain:-0}" ] || ! grep -q "Simulated time of an iteration by --comm: .* $after (taken)" anew.log; then
     fail "by the schemes: $(grep 'Balance\|Simulated' anew.log)"
@@ -138,9 +138,9 @@ rm -f kept_iter* kept.run
 slowed given 2 --global-batch=64 --balance="$found" --run=given
 same 'resumed: the bits' "$(hash_of given.json)" "$(hash_of resumed.json)"
 slowed measured 2 --balance --run=given --resume --max-iter=7 --tune=measure
-grep -q 'Balance: of 64 samples a pass' measured.log || fail "measured again: $(grep Balance measured.log)"
+grep -q 'Balance: 64 samples a pass:' measured.log || fail "measured again: $(grep Balance measured.log)"
 slowed others 3 --balance --run=given --resume --max-iter=8
-grep -q 'Balance: the run had other hosts or another batch; its shares are dealt again' others.log || fail "others: $(grep Balance others.log)"
+grep -q 'Balance: the run had other hosts or another batch: shares are dealt again' others.log || fail "others: $(grep Balance others.log)"
 
 # Two layers of unlike batches keep their proportion, whoever says how large the batch is; only dealing by samples is refused.
 "$python" - <<'END'

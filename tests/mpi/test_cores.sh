@@ -35,7 +35,7 @@ run 2 two
 run 2 one taskset -c "$first"
 said "Ranks 0-1 each: 1 compute thread on core $first, which 2 ranks share" one
 if [ "$(getconf _NPROCESSORS_ONLN)" -gt 1 ]; then
-    said 'Rank 0 is bound to one core, which its threads for computing, communication and input share' one
+    said 'Rank 0 is bound to one core for computing, communication and input, while' one
     said 'start with mpirun --bind-to none' one
 fi
 
@@ -43,7 +43,7 @@ fi
 if [ "$cores" -gt 1 ]; then
     "$POSEIDON_MPIRUN" 2 env OMP_NUM_THREADS="$cores" "$POSEIDON" train --solver=solver.prototxt --batch=4 --max-iter=3 \
         >crowded 2>&1 </dev/null || fail "crowded: $(tail -n 3 crowded)"
-    said "$((2 * cores)) compute threads of 2 ranks take turns on $cores cores and wait for each other" crowded
+    said "$((2 * cores)) compute threads of 2 ranks take turns on $cores cores, which" crowded
     said "start with --threads=$((cores / 2))" crowded
     grep -q 'What would help most: .*and fewer compute threads: .* take turns on' crowded || fail "the advice: $(grep 'What would' crowded)"
     grep 'take turns' two && fail 'two ranks with their share of the cores were warned'

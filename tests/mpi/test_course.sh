@@ -199,8 +199,8 @@ for pair in SGD:Nesterov:0 Nesterov:SGD:0 Adam:AdamW:0 AdamW:Adam:0 SGD:RMSProp:
     momentum='momentum: 0.9'
     case $to in AdaGrad | RMSProp) momentum='momentum: 0' ;; esac
     solver "type: \"$to\"" "$momentum" 'max_iter: 3' 'test_interval: 100'
-    text="its history is of type \"$from\", and the solver's type is \"$to\", to which those numbers mean something else"
-    [ "$wanted" = 1 ] || text="its history is of type \"$from\"; type \"$to\" goes on with it"
+    text="its history is of type \"$from\" and means nothing to the solver's type \"$to\""
+    [ "$wanted" = 1 ] || text="its history is of type \"$from\"; type \"$to\" continues with that history"
     ends "$wanted" "$text" 1 --snapshot="$from.solverstate.h5"
 done
 cp RMSProp.caffemodel.h5 x_iter_2.caffemodel.h5
@@ -246,7 +246,7 @@ anew
 solver 'snapshot: 4' 'max_iter: 8' 'test_interval: 100'
 ends 0 '' 1
 grep -q overwrites run.log && fail 'an empty folder: overwrites'
-ends 0 "This run overwrites 2 snapshots of other runs, the newest of them $work/x_iter_8.solverstate.h5 of run '$(sed -n 's/^run	//p' x.run)'" 1
+ends 0 "This run overwrites 2 snapshots of other runs (newest: $work/x_iter_8.solverstate.h5 of run '$(sed -n 's/^run	//p' x.run)')" 1
 ends 0 '' 1 --max-iter=3
 grep -q overwrites run.log && fail 'other iterations: overwrites'
 # with rates that follow max_iter the end says how to train on

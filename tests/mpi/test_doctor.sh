@@ -63,16 +63,16 @@ says 1 'more ranks than cores' "WRONG: [^ ]+: $((cores + 1)) ranks share $cores 
 if [ "$cores" -gt 1 ] && command -v taskset >/dev/null; then
     timeout 600 taskset -c 0 "$POSEIDON" doctor >doctor.log 2>&1
     status=$?
-    says 1 'bound' 'WRONG: [^ ]+: rank 0 is bound to core 0 alone, while [0-9]+ cores? (is|are) idle: mpirun --bind-to none'
+    says 1 'bound' 'WRONG: [^ ]+: rank 0 is bound to core 0 alone, while [0-9]+ cores? (is|are) idle: start with mpirun --bind-to none'
 else
     echo 'left out: a rank bound to one core (one core, or no taskset)'
 fi
 (ulimit -n 200 && timeout 600 "$POSEIDON" doctor >doctor.log 2>&1)
 status=$?
-says 1 'few files' 'WRONG: [^ ]+: a process may open 200 files: ulimit -n 1024'
+says 1 'few files' 'WRONG: [^ ]+: a process may open only 200 files: set ulimit -n 1024'
 POSEIDON_CACHE=/proc/nowhere timeout 600 "$POSEIDON" doctor >doctor.log 2>&1
 status=$?
-says 0 'no cache' 'note: +[^ ]+: no cache folder: every run measures the cluster again; POSEIDON_CACHE=FOLDER' 'nothing is wrong here'
+says 0 'no cache' 'note: +[^ ]+: no cache folder: every run measures the cluster again; set POSEIDON_CACHE=FOLDER' 'nothing is wrong here'
 echo 'const char *protobuf_c_version(void) { return "9.9"; }' >other.c
 if ${CC:-cc} -shared -fPIC -o other.so other.c 2>/dev/null; then
     # shellcheck disable=SC2086 # MPIRUN may carry options
@@ -86,7 +86,7 @@ fi
 
 if unshare -m true 2>/dev/null; then
     changed 'mount -t tmpfs -o size=50m none /dev/shm' timeout 600 "$POSEIDON" doctor
-    says 1 'little shared memory' 'WRONG: [^ ]+: /dev/shm has 52.4 MB left, .*--shm-size=8g.*--hierarchy=off'
+    says 1 'little shared memory' 'WRONG: [^ ]+: /dev/shm has 52.4 MB left for .*--shm-size=8g.*--hierarchy=off'
     printf 'MemTotal: 24000000 kB\nMemAvailable: 500000 kB\n' >little
     changed 'mount --bind little /proc/meminfo' timeout 600 "$POSEIDON" doctor
     says 1 'little memory' 'WRONG: [^ ]+: 512 MB of memory left: end other programs there'
@@ -97,7 +97,7 @@ if unshare -m true 2>/dev/null; then
         echo "200 Gb/sec (4X HDR)" >/sys/class/infiniband/mlx5_0/ports/1/rate && ulimit -l 64'
     changed "$card" timeout 600 "$POSEIDON" doctor
     says 1 'memory that cannot be locked' ' +network: .*InfiniBand mlx5_0 .200 Gb/sec .4X HDR.' \
-        'WRONG: [^ ]+: InfiniBand needs memory that stays in place, and a process may lock 65.5 kB: ulimit -l unlimited'
+        'WRONG: [^ ]+: InfiniBand needs locked memory, but a process may lock only 65.5 kB: set ulimit -l unlimited'
 else
     echo 'left out: machines with little of something, InfiniBand (need the right to mount)'
 fi

@@ -35,10 +35,10 @@ says ' +250 iterations of 64 = 1.333 epochs of 12000 records'
 says "net +.*net.prototxt: 9 layers, 431080 parameters"
 says "train data +layer 'fashion': .*fashion-mnist-train.h5, 12000 records of 1 x 28 x 28 bytes"
 says "test data +layer 'fashion': .*fashion-mnist-test.h5, 2000 records of 1 x 28 x 28 bytes"
-says ' +labels 0 to 9; the first is 9, the last 2'
+says ' +labels 0 to 9; first 9, last 2'
 says "weights +by the net's fillers, seed 1"
 says 'snapshots +run/s_iter_\*: 3 of 3.45 MB each; .* free'
-says 'plan +one worker, nothing travels'
+says 'plan +one worker, nothing is sent'
 says 'memory +rank 0 holds [0-9.]+ MB: net [0-9.]+ MB, communication 0 B'
 says 'host +[^ ]+: 1 rank from rank 0 on, .* on cores .*; [0-9.]+ MB of memory held, .* left'
 says 'verdict +ready to train'
@@ -154,9 +154,9 @@ little() {
 echo >little
 if unshare -m mount --bind little /proc/meminfo 2>/dev/null; then
     little 30000 'little memory'
-    refuses 'host .* has 30.7 MB of memory left beside the [0-9.]+ MB that its 1 rank holds .start fewer there, or make the batch smaller'
+    refuses 'host .* has 30.7 MB of memory left beside the [0-9.]+ MB that its 1 rank holds .start fewer ranks there, or make the batch smaller'
     little 1024 'less memory'
-    refuses "not ready to train: the net's 431080 parameters, their gradients and the solver's history take at least 5.17 MB on host .* with its 1 rank, and 1.05 MB of memory are left there"
+    refuses "not ready to train: the net's 431080 parameters, their gradients and the solver's history take at least 5.17 MB on host .* with its 1 rank, but only 1.05 MB of memory is left"
     little 8000 'no memory for blobs'
     refuses "not ready to train: the net's blobs need [0-9.]+ MiB at batch 64, and [0-9.]+ MiB are free: about batch [0-9]+ would fit: nothing was allocated"
 else
@@ -272,7 +272,7 @@ for ranks in 1 2; do
     sanitized && break
     giant 512 1 2500
     dry $ranks 1 'giant parameters' --solver=giant_solver.prototxt
-    refuses "not ready to train: the net's 786433000000 parameters, .* take at least [0-9.]+ TB on host .* with its $ranks rank.*, and .* of memory are left there"
+    refuses "not ready to train: the net's 786433000000 parameters, .* take at least [0-9.]+ TB on host .* with its $ranks rank.*, but only .* of memory is left"
     giant 1000 700 2 weight
     dry $ranks 1 'a giant batch' --solver=giant_solver.prototxt
     refuses "not ready to train: the net's blobs need [0-9.]+ MiB at batch 700, and .* are free: (about|not even) batch [0-9]+ would fit: nothing was allocated"

@@ -131,14 +131,14 @@ with open(f'/proc/{sys.argv[1]}/maps') as maps, open(f'/proc/{sys.argv[1]}/mem',
 sys.exit(changed == 0)
 END
     wait
-    grep -q 'check-sync: the parameters of rank 1 on [^ ]* are not those of rank 0' still.log || { fail 'damaged parameters are not found'; tail -n 3 still.log; }
+    grep -q 'check-sync: the parameters of rank 1 on [^ ]* differ from those of rank 0' still.log || { fail 'damaged parameters are not found'; tail -n 3 still.log; }
 else
     echo 'skipped: damaged parameters (no python3)'
 fi
 make_solver equal.prototxt 'max_iter: 7' 'snapshot_after_train: false'
 train 2 equal.log --solver=equal.prototxt --batch=8 --tune=check-sync=2
 grep -q 'Parameters were equal on all ranks, 3 times' equal.log || fail "check-sync says nothing: $(tail -n 3 equal.log)"
-refused 'check-sync where ranks differ' 'compares parameters that are kept alike: not with --comm=none' --solver=solver.prototxt --comm=none --tune=check-sync=3
+refused 'check-sync where ranks differ' 'needs equal parameters on all ranks: not with --comm=none' --solver=solver.prototxt --comm=none --tune=check-sync=3
 
 # snapshots
 make_solver saver.prototxt 'max_iter: 4' "snapshot_prefix: \"$work/good\""

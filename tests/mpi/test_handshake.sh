@@ -43,7 +43,7 @@ fi
 
 "$POSEIDON_MPIRUN" 2 "$POSEIDON" "$@" : -n 2 "$other" "$@" >other.log 2>&1 </dev/null
 [ $? -eq 1 ] || fail 'two builds in one run do not end with status 1'
-once "the ranks do not run the same program: rank 0 on $host, 1 on $host: poseidon [0-9.]* of commit .* (sources $sources), 'train' with Open MPI .*; rank 2 on $host, 3 on $host: poseidon 0.0.9 of commit 0123456789ab (sources ba9876543210), 'train' with .*; start the same one on every host" other.log
+once "the ranks do not run the same program: rank 0 on $host, 1 on $host: poseidon [0-9.]* of commit .* (sources $sources), 'train' with Open MPI .*; rank 2 on $host, 3 on $host: poseidon 0.0.9 of commit 0123456789ab (sources ba9876543210), 'train' with .*; start the same program on every host" other.log
 grep -q 'MPI_ABORT' other.log && fail 'ranks that know each other apart do not end in an orderly way'
 
 "$POSEIDON_MPIRUN" 1 "$POSEIDON" "$@" : -n 1 "$POSEIDON" test --model=net.prototxt --weights=none >command.log 2>&1 </dev/null
@@ -54,14 +54,14 @@ once "rank 0 on $host: .*'train' with .*; rank 1 on $host: .*'test' with " comma
 
 wait $first
 [ $? -eq 1 ] || fail 'a silent rank: the status is not 1'
-program="an older poseidon, or another program, was started there ('poseidon --version' on every host shows which; this one is poseidon [0-9.]* of commit .*)"
-once "rank 0 on $host had no answer within 30 s from rank 2: $program\$" silent.log
+program="an older poseidon or another program may run ('poseidon --version' shows which; here it is poseidon [0-9.]* of commit .*)"
+once "rank 0 on $host had no answer within 30 s from rank 2, where $program\$" silent.log
 wait $second
 [ $? -eq 1 ] || fail 'a silent rank 0: the status is not 1'
-once "rank 1 on $host had no answer within 30 s from rank 0: $program\$" root.log
+once "rank 1 on $host had no answer within 30 s from rank 0, where $program\$" root.log
 if [ -n "$third" ]; then
     wait $third
     [ $? -eq 1 ] || fail 'a silent rank elsewhere: the status is not 1'
-    once "from rank 1: $program, or messages do not arrive: this host has docker0 172.17.0.1/16, e9 10.9.8.7/20.*; 'mpirun --mca btl_tcp_if_include 10.9.0.0/20' uses this network alone (all hosts must be in it), or '--mca btl_tcp_if_exclude lo,docker0' leaves out" bridge.log
+    once "from rank 1, where $program, or messages do not arrive: this host has docker0 172.17.0.1/16, e9 10.9.8.7/20.*; 'mpirun --mca btl_tcp_if_include 10.9.0.0/20' uses this network alone (all hosts must be in it), or '--mca btl_tcp_if_exclude lo,docker0' leaves out" bridge.log
 fi
 finish

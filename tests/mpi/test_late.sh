@@ -20,7 +20,7 @@ said=$(grep -c "Rank 1 on $host was late: in the last .* the others waited .* fo
 [ "$said" -ge 3 ] || { fail "of 5 displays $said say that rank 1 was late"; grep -e 'was late' -e Iteration late.log; }
 [ "$(grep -c 'Rank [02] on .* was late:' late.log)" -gt 1 ] &&
     fail "others are accused: $(grep 'Rank [02]' late.log)"
-grep -q "What would help most: host $host: rank 1 there was late [0-9]* of [0-9]* times, and the others waited .* for its computing" late.log ||
+grep -q "What would help most: host $host: rank 1 there was late [0-9]* of [0-9]* times, and other ranks waited .* for its computing" late.log ||
     fail "the advice: $(grep 'What would help most' late.log)"
 tr -d '\n ' <late.json | grep -q "\"late_looks\":[0-9]*,\"by_rank\":\[{\"rank\":0,\"host\":\"$host\".*\"rank\":1,\"host\":\"$host\"[^}]*\"late_times\":[1-9]" ||
     fail 'the summary does not count late ranks'

@@ -6,7 +6,7 @@ make_solver solver.prototxt 'max_iter: 12' 'display: 4' 'snapshot_after_train: f
 
 # shares NAME WORDS: the run sent nothing, and said who updates
 shares() {
-    grep -q "workers on one machine add up their gradients in its memory; $2" "$1.log" || fail "$1: not '$2': $(grep 'add up' "$1.log")"
+    grep -q "workers on one machine add up gradients in shared memory; $2" "$1.log" || fail "$1: not '$2': $(grep 'add up' "$1.log")"
     same "$1: bytes sent" 0 "$(json_value "$1.json" bytes_sent_per_iteration)"
 }
 
@@ -20,7 +20,7 @@ mkdir shared
 export OMPI_MCA_osc_sm_backing_directory="$work/shared" # others' programs have files in /dev/shm, too
 for ranks in 2 3; do
     trained "auto$ranks" $ranks
-    shares "auto$ranks" 'each updates its share of the parameters'
+    shares "auto$ranks" 'each worker updates its share of the parameters'
     trained "ps$ranks" $ranks --comm=ps
     sends "ps$ranks"
     same "$ranks ranks: parameters" "$(hash_of "ps$ranks.json")" "$(hash_of "auto$ranks.json")"
@@ -29,11 +29,11 @@ done
 
 # who leads changes no bit; the plan tells it
 trained one 3 --hierarchy=auto,1
-shares one 'one of them updates the parameters'
+shares one 'one worker updates the parameters'
 trained two 3 --hierarchy=auto,2
-shares two '2 of them update the parameters'
+shares two '2 workers update the parameters'
 trained named 3 --hierarchy=3 --comm=paper
-shares named 'each updates its share of the parameters'
+shares named 'each worker updates its share of the parameters'
 for run in one two named; do
     same "$run: parameters" "$(hash_of ps3.json)" "$(hash_of $run.json)"
 done
@@ -45,7 +45,7 @@ for how in '--comm=ps' ''; do
 done
 same 'Adam, iter_size 2: parameters' "$(hash_of more--comm=ps.json)" "$(hash_of more.json)"
 train 3 dry.log --solver=solver.prototxt --batch=8 --dry-run || { fail 'a dry run'; tail -n 3 dry.log; }
-grep -q '^plan  *workers add up gradients in shared memory, nothing travels$' dry.log || fail "the plan: $(grep '^plan' dry.log)"
+grep -q '^plan  *workers add up gradients in shared memory, nothing is sent$' dry.log || fail "the plan: $(grep '^plan' dry.log)"
 
 # the table at the end and the trace go with it
 trained reported 2 --tune=log=reported.jsonl --trace=reported.trace
@@ -81,7 +81,7 @@ for began in '--hierarchy=off' ''; do
     train 3 kept.log --solver=kept.prototxt --batch=8 --max-iter=6 $began &&
         train 3 kept.log --solver=kept.prototxt --batch=8 --resume --summary=kept.json || { fail "going on $began"; tail -n 3 kept.log; }
     same "went on, begun with '$began'" "$(hash_of whole.json)" "$(hash_of kept.json)"
-    if [ -n "$began" ]; then sends kept; else shares kept 'each updates'; fi
+    if [ -n "$began" ]; then sends kept; else shares kept 'each worker updates'; fi
 done
 
 # killed, it leaves nothing behind either

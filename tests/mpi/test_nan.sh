@@ -186,5 +186,5 @@ refuse 'on-nan decides for all ranks before any update: not with --tune=stalenes
 refuse 'on-nan decides for all ranks before any update: not with --comm=none' --on-nan=skip --comm=none
 refuse "on-nan=skip: layer '.*' travels with error feedback" --on-nan=skip --comm=onebit
 refuse "on-nan=skip: layer '.*' travels with error feedback" --on-nan=skip --tune=wire=bf16
-refuse 'drop-stragglers=1 with --servers=1: nobody could count what --on-nan=skip leaves out' --on-nan=skip --tune=drop-stragglers=1 --servers=1
+refuse 'drop-stragglers=1 with --servers=1: no rank could count the updates that --on-nan=skip leaves out' --on-nan=skip --tune=drop-stragglers=1 --servers=1
 finish

@@ -44,7 +44,7 @@ list slices.json bytes_sent_per_iteration_by_rank | grep -q '^[1-9][0-9.]*,[1-9]
     fail 'two leaders do not send as much as one'
 [ "$(hash_of nodes.json)" = "$(hash_of slices.json)" ] ||
     fail 'two leaders, other parameters'
-grep -q '4 workers on 2 nodes .*; 2 leaders of each communicate' slices.log || fail 'the leaders are not told'
+grep -q '4 workers on 2 nodes .*; 2 leaders a node communicate' slices.log || fail 'the leaders are not told'
 # on one machine nothing is gained, so nothing changes
 [ "$(hash_of flat.json)" = "$(hash_of auto.json)" ] ||
     fail 'one machine: --hierarchy=auto is not off'

@@ -187,7 +187,7 @@ done
 grep -q 'passes\|a test is' part.log later.log && fail 'a word about tests of less than the data'
 
 # ---- many passes ----
-many='tests.solver: test net #0: test_iter 40 x batch 6 are 10.91 passes over 22 records in every test; test_iter: 4 is one'
+many='tests.solver: test net #0: test_iter 40 x batch 6 are 10.91 passes over 22 records in every test; test_iter: 4 makes one pass'
 trains many 2 'test_iter: 40' 'test_interval: 3'
 same 'many passes are said once' 1 "$(grep -c "$many" many.log)"
 timeout 100 "$POSEIDON" train --solver=tests.solver --dry-run >dry.log 2>&1 || { fail 'the dry run'; cat dry.log; }
@@ -199,7 +199,7 @@ grep -q 'passes' whole.log || fail 'three passes are not said'
 sed 's/^layer { name: "flat".*/layer { name: "flat" type: "Reshape" bottom: "same" top: "flat" reshape_param { shape { dim: 6 dim: 5 } } }/' net.prototxt >fixed.prototxt
 sed -i 's/net.prototxt/fixed.prototxt/' solver.prototxt
 trains fixed 2 'test_iter: 4' 'test_interval: 3'
-twice='reaches over the end of the data, and so counts records twice; no smaller batch can be made of the net: fixed.prototxt:3: '
+twice='reaches over the end of the data and counts records twice; the net cannot run a smaller batch: fixed.prototxt:3: '
 same 'a net of one batch is said once' 1 "$(grep -c "$twice" fixed.log)"
 tested fixed.log 0
 [ "$(wc -l <found.txt)" -eq 5 ] || { fail 'a net of one batch is not tested'; cat fixed.log; }
@@ -209,7 +209,7 @@ same 'test says that records count twice' 1 "$(grep -c "$twice" test.log)"
 twice() {
     { cat net.prototxt; echo "$2"; } >more.prototxt
     timeout 100 "$POSEIDON" test --model=more.prototxt --weights=w_iter_3.caffemodel >test.log 2>&1 || { fail "$1"; cat test.log; }
-    same "$1" 1 "$(grep -c "counts records twice; no smaller batch can be made of the net: $1" test.log)"
+    same "$1" 1 "$(grep -c "counts records twice; the net cannot run a smaller batch: $1" test.log)"
 }
 twice 'its data layers differ in their records or batches' \
     'layer { name: "e" type: "Data" top: "x" top: "y" data_param { source: "scores.h5" batch_size: 5 } }'

@@ -71,8 +71,8 @@ engine 'cpu': --math=tf32 is for GPUs; the CPU has fp32 and bf16 | --engine=cpu 
 --on-nan decides for all ranks before any update: not with --tune=staleness | --on-nan=skip --tune=staleness=1
 --on-nan=skip: layer .* travels with error feedback (onebit, bf16) | --on-nan=skip --comm=onebit
 --on-nan=skip: layer .* travels with error feedback (onebit, bf16) | --on-nan=skip --lossy=bf16 --comm=ps
---tune=check-sync compares parameters that are kept alike: not with --comm=none | --comm=none --tune=check-sync=1
---tune=check-sync compares parameters that are kept alike: not with --tune=staleness | --tune=staleness=1 --tune=check-sync=1
+--tune=check-sync needs equal parameters on all ranks: not with --comm=none | --comm=none --tune=check-sync=1
+--tune=check-sync needs equal parameters on all ranks: not with --tune=staleness | --tune=staleness=1 --tune=check-sync=1
 --comm=lowrank:0: expected a rank from 1 to 1024 behind the colon, as lowrank:4 | --comm=lowrank:0
 --comm=lowrank:x: expected a rank from 1 to 1024 behind the colon, as lowrank:4 | --comm=lowrank:x
 --comm=onebit:2: expected one of auto, paper, none, ps, .*, lowrank | --comm=onebit:2
@@ -90,7 +90,7 @@ engine 'cpu': --math=tf32 is for GPUs; the CPU has fp32 and bf16 | --engine=cpu 
 --tune=wire=bf16 rounds all gradients, and --lossy=lowrank those of layers where that is faster | --tune=wire=bf16 --lossy=lowrank
 --tune=staleness sends exact gradients: not with --lossy | --tune=staleness=1 --lossy=onebit
 --tune=staleness sends exact gradients: not with --lossy | --tune=staleness=1 --lossy=bf16
---on-nan=skip takes an update back, and what --lossy=lowrank,bf16 rounds away of it | --on-nan=skip --lossy=lowrank,bf16
+--on-nan=skip takes an update back, but --lossy=lowrank,bf16 would still send its rounding errors later | --on-nan=skip --lossy=lowrank,bf16
 --lossy=lowrank:1000: no layer can travel by lowrank:1000; leave it out | --lossy=lowrank:1000 --tune=cluster-file=slow
 --tune=staleness=2 needs --comm=ps | --tune=staleness=2 --comm=sfb
 --tune=staleness=2 needs --comm=ps | --tune=staleness=2 --comm=none
@@ -110,12 +110,12 @@ direct=on: the engine works in the host's memory | --tune=direct=on --engine=cpu
 --reproducible needs --global-batch=N | --reproducible --batch=8
 --reproducible: --global-batch=12 is no multiple of 8, the number of grains: give | --reproducible --global-batch=12
 --reproducible: --global-batch=12 is no multiple of 5, the samples of a grain: give | --reproducible=5 --global-batch=12
---reproducible: 6 grains of 2 samples over 2 workers: expected 1, 2, 4, 8 ... for each worker | --reproducible=2 --global-batch=12
---reproducible expects the samples of a grain, at least 1, found '0' | --reproducible=0 --global-batch=8
---reproducible expects the samples of a grain, at least 1, found '4x' | --reproducible=4x --global-batch=8
---reproducible adds up whole gradients .*, not with sfb | --reproducible --global-batch=8 --comm=sfb
---reproducible adds up whole gradients .*, not with onebit | --reproducible --global-batch=8 --comm=onebit
---reproducible adds up whole gradients .*, not with none | --reproducible --global-batch=8 --comm=none
+--reproducible: 6 grains of 2 samples over 2 workers: expected one worker, or 1, 2, 4, 8 ... grains for each worker | --reproducible=2 --global-batch=12
+--reproducible expects the number of samples in a grain, at least 1, found '0' | --reproducible=0 --global-batch=8
+--reproducible expects the number of samples in a grain, at least 1, found '4x' | --reproducible=4x --global-batch=8
+--reproducible adds up whole gradients: .*, found sfb | --reproducible --global-batch=8 --comm=sfb
+--reproducible adds up whole gradients: .*, found onebit | --reproducible --global-batch=8 --comm=onebit
+--reproducible adds up whole gradients: .*, found none | --reproducible --global-batch=8 --comm=none
 --reproducible adds up whole gradients .*: not with --tune=staleness | --reproducible --global-batch=8 --tune=staleness=1
 --tune=drop-stragglers=1 needs --comm=ps | --tune=drop-stragglers=1 --comm=sfb
 --tune=drop-stragglers=1 needs --comm=ps | --tune=drop-stragglers=1 --comm=allreduce
@@ -135,21 +135,21 @@ lr_policy "plateau" .* with --tune=drop-stragglers | --tune=drop-stragglers=1 --
 --reproducible adds up whole gradients .*: not with --tune=wire | --reproducible --global-batch=8 --tune=wire=bf16
 --reproducible adds up whole gradients .*: not with --lossy | --reproducible --global-batch=8 --comm=ps --lossy=bf16
 --reproducible adds up whole gradients .*: not with --lossy | --reproducible --global-batch=8 --lossy=bf16
---reproducible adds up whole gradients .*, not with replay | --reproducible --global-batch=8 --engine=replay --tune=profile=profile.csv
+--reproducible adds up whole gradients: .*, found replay | --reproducible --global-batch=8 --engine=replay --tune=profile=profile.csv
 --balance=3,x: expected 'once' or the workers' parts, numbers from 1 .*, found 'x' | --balance=3,x
 --balance=3,0: expected 'once' or .*, found '0' | --balance=3,0
 --balance=3,-1: expected 'once' or .*, found '-1' | --balance=3,-1
 --balance=3,1,: expected 'once' or .*, found '' | --balance=3,1,
---balance=3,1,1 gives 3 parts, and there are 2 workers | --balance=3,1,1
---balance=3,1 gives 2 parts, and there are 1 worker: | --balance=3,1 --servers=1
---balance=3,2: 8 samples .* rank 0 would have 4.80 .* a multiple of 5 by --global-batch | --balance=3,2 --global-batch=8
---balance=9,1: 8 samples .* rank 0 would have 7.20 of them | --balance=9,1 --batch=4
---balance=3,2: 8 grains cannot be dealt so: rank 0 would have 4.80 of them; .* or --reproducible=GRAIN | --balance=3,2 --reproducible --global-batch=16
---balance: 2 workers cannot share 1 samples of a pass: each needs one | --balance --global-batch=1
+--balance=3,1,1 gives 3 parts for 2 workers | --balance=3,1,1
+--balance=3,1 gives 2 parts for 1 worker: | --balance=3,1 --servers=1
+--balance=3,2: 8 samples .* rank 0 would have 4.80; .* a multiple of 5 by --global-batch | --balance=3,2 --global-batch=8
+--balance=9,1: 8 samples .* rank 0 would have 7.20; | --balance=9,1 --batch=4
+--balance=3,2: 8 grains cannot be dealt in these parts: rank 0 would have 4.80; .* or --reproducible=GRAIN | --balance=3,2 --reproducible --global-batch=16
+--balance: 2 workers cannot share 1 samples of a pass: each worker needs one | --balance --global-batch=1
 --balance deals one batch to all workers: not with --tune=drop-stragglers | --balance=3,1 --tune=drop-stragglers=1
 --balance deals one batch to all workers: not with --comm=none | --balance=3,1 --comm=none
---balance deals the samples of one order to all workers: not with shared_file_system: false | --balance=3,1 --set net=own.prototxt
-local_lr_auto measures pieces .* with --reproducible | --reproducible --global-batch=8 --set local_lr_auto=true
+--balance deals samples in one order to all workers: not with shared_file_system: false | --balance=3,1 --set net=own.prototxt
+local_lr_auto measures each rank's share .* with --reproducible | --reproducible --global-batch=8 --set local_lr_auto=true
 lr_policy "plateau" .* with --servers | --servers=1 --set lr_policy=plateau --set plateau_winsize=2
 --reproducible adds up whole gradients .*: not with --math=bf16 | --reproducible --global-batch=8 --math=bf16
 --epochs says when training ends: not with --max-iter | --epochs=3 --max-iter=5

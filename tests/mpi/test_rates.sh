@@ -99,7 +99,7 @@ few=$(peak 1000000) many=$(peak 1000000000)
 for option in '--tune=staleness' --servers; do
     # shellcheck disable=SC2086 # two words
     train 2 refused.log --solver=each.prototxt --batch=8 $option=1 && fail "plateau with $option trained"
-    grep -q 'lr_policy "plateau" follows the loss of all workers.* cannot be combined with '"$option" refused.log ||
+    grep -q 'lr_policy "plateau" needs the loss of all workers.* cannot be combined with '"$option" refused.log ||
         { fail "plateau with $option"; tail refused.log; }
 done
 

@@ -65,7 +65,7 @@ goes b 3 --comm=onebit --snapshot="$work/of-2/whole_iter_5.solverstate.h5"
 says 'The residuals of 2 ranks are dealt evenly to 3'
 rm -f whole_iter_*
 goes b 2 --comm=ps --snapshot="$work/of-2/whole_iter_5.solverstate.h5"
-says ' residuals are dropped: what they belong to travels otherwise'
+says ' residuals are dropped: their parameters are sent in another way'
 ls whole_iter_10.residuals* 2>/dev/null && fail 'residuals of a scheme that has none'
 rm -f whole_iter_*
 goes c 2 --comm=lowrank --tune=lowrank-warmup=20 --snapshot="$work/of-2/whole_iter_5.solverstate.h5"
@@ -98,12 +98,12 @@ refuses 'no such file' gone
 rm -f whole_iter_* whole.run
 mkdir whole_iter_5.residuals.1.tmp
 goes a 2 --comm=onebit
-says "The residuals of iteration 5 could not be written: .*cannot write .* a run that resumes from it is not bit for bit"
+says "The residuals of iteration 5 could not be written: .*cannot write .* A run that resumes from its snapshot differs in the last bits"
 ls whole_iter_5.residuals.[0-9] 2>/dev/null && fail 'some of them stay'
 [ "$(hash_of a.json)" = "$(hash_of unharmed.json)" ] || fail 'a snapshot without residuals changed the run'
 rmdir whole_iter_5.residuals.1.tmp
 goes b 2 --comm=onebit --snapshot="$work/whole_iter_5.solverstate.h5"
-says 'The snapshot has no residuals: if its run encoded gradients, too, what it had yet to send is lost'
+says 'The snapshot has no residuals: if its run encoded gradients, their unsent rest is lost'
 [ "$(hash_of b.json)" != "$(hash_of unharmed.json)" ] || fail 'without its residuals the run is the same: nothing was tested'
 ls ./*.tmp 2>/dev/null && fail 'something half written stays'
 finish

@@ -22,7 +22,7 @@ figure() { # KEY
 runs 0 "Run '" --summary=old.json
 old=$(figure run)
 [ "$(figure end)" = 'done' ] && [ "$(figure iteration)" = 20 ] || fail "PREFIX.run of a finished run: $(head -n 9 run.run)"
-runs 0 "Ignoring 4 snapshots of other runs, the newest of them .*run_iter_20.solverstate.h5 of run '$old'; this run is 'new'" \
+runs 0 "Ignoring 4 snapshots of other runs (newest: .*run_iter_20.solverstate.h5 of run '$old'); this run is 'new'" \
     --run=new --resume --summary=new.json --max-iter=10
 [ "$(json_value new.json first_iteration)" = 0 ] || fail 'a new run goes on from the old one'
 # started again, it goes on from its own, though the old run's are newer; at its end it is at its end
@@ -59,7 +59,7 @@ runs 0 'Resuming from .*run_iter_22.solverstate.h5' --resume --max-iter=24 --set
 make_solver binary.prototxt 'max_iter: 4' 'snapshot_format: BINARYPROTO' "snapshot_prefix: \"$work/binary\""
 runs 0 '' --solver=binary.prototxt --run=first
 rm binary.run
-runs 0 "Ignoring 1 snapshot of other runs, the newest of them .*binary_iter_4.solverstate of run 'first'" --solver=binary.prototxt --run=second --resume --max-iter=2
+runs 0 "Ignoring 1 snapshot of other runs (newest: .*binary_iter_4.solverstate of run 'first')" --solver=binary.prototxt --run=second --resume --max-iter=2
 rm -f binary.run binary_iter_2.*
 runs 0 "Run 'first' is finished" --solver=binary.prototxt --resume
 # A model that another run has written over since does not go with its state.
@@ -95,7 +95,7 @@ for start in 1 2 3; do
 done
 [ -f run.lock ] || fail 'a killed run leaves no lock: the test tests nothing'
 runs 1 "was started 3 times at iteration 0 and never wrote a later snapshot" --resume
-grep -q 'run.lock: the lock of run .* is stale: it is taken over' run.log || fail 'a stale lock is not told of'
+grep -q 'run.lock: the lock of run .* is stale: taking the lock over' run.log || fail 'a stale lock is not told of'
 [ ! -f run.lock ] || fail 'a run that failed at its start keeps the prefix'
 rm run.run
 runs 0 '' --resume --max-iter=2
@@ -121,7 +121,7 @@ awk 'NR == FNR { loss[$1] = $2; next }
     { n++; d = $2 - loss[$1]; if (d < 0) d = -d; if (!($1 in loss) || d > 1e-4 * loss[$1]) { print "iteration", $1, loss[$1], $2; bad = 1 } }
     END { exit bad || n != 18 }' whole.txt parts.txt || fail 'on 4, 2 and 3 ranks the losses are not those of 4 ranks'
 train 4 part.log --solver=ranks.prototxt --threads=1 --resume --max-iter=20 --batch=7 || fail 'another batch'
-grep -q 'The run took 24 samples an iteration and takes 28 from here on; --global-batch=24 would keep it' part.log || fail 'a changed batch is not told of'
+grep -q 'The run took 24 samples an iteration, from here on 28; --global-batch=24 keeps the old number' part.log || fail 'a changed batch is not told of'
 train 3 part.log --solver=ranks.prototxt --threads=1 --resume --max-iter=22 && fail '28 samples are shared by 3 ranks'
 grep -q 'the run takes 28 samples an iteration, which 3 workers (times iter_size 1) cannot share evenly' part.log || { fail 'samples that cannot be shared'; tail -n 2 part.log; }
 

@@ -62,7 +62,7 @@ case $(${MPIRUN:-mpirun} --version) in
     # too short a time is told of as soon as an iteration was timed
     export OMPI_MCA_odls_base_sigkill_timeout=0
     train 2 soon.log --solver=solver.prototxt --batch=8 --max-iter=2
-    grep -q 'mpirun kills its ranks 0 s after Ctrl-C: send it SIGUSR1 instead' soon.log || fail 'nothing is said of Ctrl-C in two iterations'
+    grep -q 'mpirun kills its ranks 0 s after Ctrl-C: send mpirun SIGUSR1 instead' soon.log || fail 'nothing is said of Ctrl-C in two iterations'
     rm -f run_iter_* run.run
     export OMPI_MCA_odls_base_sigkill_timeout=$((2 + took))
     # mpirun reads nothing meanwhile: a run that says much fills the pipe, and stands still before SIGTERM comes
@@ -153,7 +153,7 @@ says() {
     train 2 refused.log --solver=solver.prototxt "$@" && fail "accepted: $*"
     grep -qF -e "$text" refused.log || { fail "'$text' is not said for $*"; tail -n 3 refused.log; }
 }
-says '--snapshot-every=1% writes a snapshot every few seconds: --keep=N says how many' --snapshot-every=1%
+says '--snapshot-every=1% may write a snapshot every few seconds: expected --keep=N, at least 1' --snapshot-every=1%
 for share in 0% 51% 200% -1% nan% %; do
     says "found '$share'" --snapshot-every=$share --keep=2
 done

@@ -156,12 +156,12 @@ last 1
 last 2 --sync-bn --global-batch=12
 last 1 --reproducible=3 --global-batch=12
 # Without it ranks differ, which is said once; not of one rank, nor of statistics that are fixed.
-own='BatchNorm: each of 2 workers normalises by the samples of its own pass; --sync-bn takes those of all'
+own='BatchNorm: each of 2 workers normalises by its own samples; --sync-bn normalises over all workers'
 train 2 own.log --solver=solver.prototxt --max-iter=1
 same 'statistics of each rank are told of' 1 "$(grep -c -e "$own" own.log)"
 train 2 own.log --solver=solver.prototxt --max-iter=1 --sync-bn
 train 1 one.log --solver=solver.prototxt --max-iter=1
-grep -e 'normalises by the samples of its own' own.log one.log && fail 'statistics of all, or of one rank, are told of'
+grep -e 'normalises by its own samples' own.log one.log && fail 'statistics of all, or of one rank, are told of'
 
 # an engine with memory of its own
 POSEIDON=${abs_top_builddir:?}/tests/cuda/poseidon

@@ -60,8 +60,8 @@ START_TEST(a_full_disk_costs_one_message_a_file)
     setrlimit(RLIMIT_FSIZE, &before);
     curves_close(curves);
     fclose(copy);
-    ck_assert_int_eq(count(said, "training goes on without it"), 2);
-    ck_assert_int_eq(count(said, "c.csv': File too large; training goes on without it"), 1);
+    ck_assert_int_eq(count(said, "training continues without the file"), 2);
+    ck_assert_int_eq(count(said, "c.csv': File too large; training continues without the file"), 1);
     ck_assert_int_eq(count(said, "cannot write '"), 2);
     free(said);
     unlink(csv);

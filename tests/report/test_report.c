@@ -189,7 +189,8 @@ START_TEST(words_say_what_the_figures_say)
         "An iteration took 100 ms: 80 ms computing (80.0 %), 20 ms waiting for the network (20.0 "
         "%)",
         /* of 2 and 10 ms alone all is exposed, 8 ms are for other ranks */
-        "takes 12 ms; training hid 0 % of it and waited 12 ms for it, and 8 ms for ranks",
+        "takes 12 ms; training hid 0 % of that time, and waited 12 ms for transfers and 8 ms for "
+        "later ranks",
         "planned bytes  sent bytes predicted time time alone time waited  exposed\n",
         "   1 MB        1 MB           3 ms       2 ms        5 ms    100 %",
     };
@@ -249,7 +250,7 @@ START_TEST(a_late_rank_comes_before_any_layer)
     ck_assert_double_eq_tol(advice.saves, 0.02, 1e-9);
     ck_assert_msg(
         strstr(advice.text,
-               "host node1: rank 1 there was late 4 of 5 times, and the others waited 20 ms an "
+               "host node1: rank 1 there was late 4 of 5 times, and other ranks waited 20 ms an "
                "iteration for its input; check the disk") != NULL,
         "%s", advice.text);
     ranks[1].late.seconds[LATE_INPUT] = ranks[1].late.seconds[LATE_NETWORK] =

@@ -378,7 +378,7 @@ START_TEST(model_without_a_complete_net_asks_for_the_prototxt)
     ck_assert_int_eq(run(arguments)->status, 1);
     ck_assert_msg(strncmp(run(arguments)->err, err, strlen(err)) == 0, "%s", run(arguments)->err);
     ck_assert_ptr_nonnull(strstr(
-        run(arguments)->err, "(this weight file carries no complete net: give its prototxt)\n"));
+        run(arguments)->err, "(this weight file has no complete net: give the net's prototxt)\n"));
 }
 END_TEST
 
@@ -397,8 +397,8 @@ START_TEST(weights_tell_the_size_of_an_input_that_nothing_else_tells)
     const struct ran *ran = run(command);
 
     ck_assert_str_eq(ran->err,
-                     "layer 'd': taking images of 3 channels, 28 x 28 pixels, which the weights "
-                     "fit; --input-shape=C,H,W says otherwise\n");
+                     "layer 'd': taking images of 3 channels, 28 x 28 pixels, to fit the weights; "
+                     "--input-shape=C,H,W says otherwise\n");
     ck_assert_ptr_nonnull(strstr(ran->out, "data  5 x 3 x 28 x 28\n"));
     ck_assert_ptr_nonnull(strstr(ran->out, "2352"));
     ran =
@@ -418,10 +418,10 @@ START_TEST(layers_without_settings_are_told_of)
                                            "settings: no complete net (layer 'conv' has no "
                                            "convolution_param): give its prototxt\n"));
     ck_assert_int_eq(access("bare.prototxt", F_OK), -1);
-    ck_assert_ptr_nonnull(strstr(
-        run(of_source("summary --model='%s/tests/data/spec/bare.caffemodel'"))->err,
-        "Unknown bottom blob 'data' (layer 'conv', bottom index 0) (this weight file carries no "
-        "complete net: give its prototxt)\n"));
+    ck_assert_ptr_nonnull(
+        strstr(run(of_source("summary --model='%s/tests/data/spec/bare.caffemodel'"))->err,
+               "Unknown bottom blob 'data' (layer 'conv', bottom index 0) (this weight file has no "
+               "complete net: give the net's prototxt)\n"));
 }
 END_TEST
 

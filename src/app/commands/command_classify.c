@@ -58,9 +58,8 @@ static int find_names(struct classification *c)
         c->names = c->own.name;
         c->nnames = c->own.count;
         if (!c->nnames)
-            fprintf(stderr,
-                    "Classes have no names: neither the weights nor data of the net that are "
-                    "here tell them; --labels=FILE gives them\n");
+            fprintf(stderr, "Class names are missing in the weights and in the net's data; "
+                            "--labels=FILE gives them\n");
     }
     if (!c->labels)
         return 0;
@@ -184,7 +183,7 @@ static void say_transform(const struct classification *c)
         fprintf(stderr, ", no mean subtracted");
     fprintf(stderr, ", scale %g, %s", (double)t->scale, unit);
     if (!own && !c->from.record.naxes && !c->from.as_stored)
-        fprintf(stderr, " (layer '%s' sets none%s)\n", first->def->name,
+        fprintf(stderr, " (layer '%s' sets no preprocessing%s)\n", first->def->name,
                 c->mean || c->resize || !isnan(c->scale) ? "; the options do"
                                                          : ": use --resize, --mean, --scale");
     else
@@ -399,14 +398,14 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
 {
     const struct option own[] = {
         {"labels", OPTION_TEXT, &c->labels, "FILE",
-         "class names, one per line, or a file that convert wrote (default: those of the net's "
-         "data, else of the weights)"},
+         "class names, one per line, or a file of convert (default: from the net's data, else the "
+         "weights)"},
         {"mean", OPTION_TEXT, &c->mean, "MEAN",
-         "subtract this: B,G,R, or one number, or a mean image's file"},
-        {"scale", OPTION_REAL, &c->scale, "X", "factor after the mean"},
+         "mean to subtract: B,G,R, one number, or a mean image's file"},
+        {"scale", OPTION_REAL, &c->scale, "X", "factor, after the mean"},
         {"resize", OPTION_TEXT, &c->resize, "WxH",
-         "resize to this, then cut out the centre; N: the shorter side to N "
-         "(default 256x256, as classify.py; for inputs below 192 or above 256, the input's size)"},
+         "resize to WxH, then crop the centre; N: the shorter side to N (default 256x256, as "
+         "classify.py; for inputs below 192 or above 256, the input's size)"},
         {"rgb", OPTION_FLAG, &c->rgb, NULL,
          "the net takes red, green, blue (default: Caffe's blue, green, red)"},
         {"top", OPTION_COUNT, &c->top, "N", "how many classes to print (default 5)"},
@@ -426,12 +425,10 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
         .least_words = 1,
         .max_words = argc,
         .expected = "expected images to classify, found none",
-        .about =
-            "Prints the most likely classes of photographs (JPEG, PNG, WebP), or of all in a "
-            "folder and the folders in it, by a deploy net or one with a data layer. They are "
-            "prepared as the data layer prepares its images "
-            "(size, crop, mean, scale), or, where the data is not here, as the weights say that "
-            "it did; options override it.",
+        .about = "Prints the most likely classes of photographs (JPEG, PNG, WebP), given one by "
+                 "one or as a FOLDER with its subfolders. The net is a deploy net or has a data "
+                 "layer. Images are prepared (size, crop, mean, scale) as in the data layer, or, "
+                 "if the data is missing, as recorded in the weights; options override both.",
     };
 
     return options_parse(&line, argc, argv, nwords);

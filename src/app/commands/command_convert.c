@@ -20,15 +20,14 @@ static int kind_unknown(const char *kind)
     struct suggest suggest = suggest_start(kind);
 
     if (!strcmp(kind, "mnist") || !strcmp(kind, "cifar10"))
-        return error_set("'convert %s' is a tool now: python3 tools/make_sets.py %s SRC DST.h5 (an "
-                         "installed one lies in share/poseidon/tools)",
+        return error_set("'convert %s' is a tool now: python3 tools/make_sets.py %s SRC DST.h5 "
+                         "(installed in share/poseidon/tools)",
                          kind, kind);
     for (int i = 0; i < NKINDS; i++)
         suggest_offer(&suggest, kinds[i].name);
     if (access(kind, F_OK) == 0)
-        return error_set("'%s' is a path: expected what is there as the first word, images or "
-                         "weights (sets in LMDB, LevelDB or HDF5 need no conversion: Data layers "
-                         "read all three)",
+        return error_set("'%s' is a path: expected images or weights as the first word (sets in "
+                         "LMDB, LevelDB or HDF5 need no conversion: Data layers read all three)",
                          kind);
     return error_set("unknown kind of data '%s'%s%s%s (expected images or weights as the first "
                      "word)",

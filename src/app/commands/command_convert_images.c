@@ -116,43 +116,42 @@ static int request_parse(struct request *r, int argc, char **argv)
          .parse = size_parse},
         {"gray", OPTION_FLAG, &r->gray, NULL, "one channel instead of three (blue, green, red)"},
         {"turn", OPTION_FLAG, &r->turn, NULL,
-         "turn images as their EXIF orientation says, which is usual (--no-turn: as stored)"},
+         "turn images upright by their EXIF orientation (default; --no-turn: keep them as stored)"},
         {"shuffle", OPTION_WORD, &r->shuffle, NULL,
-         "write in a random order: usual for DIR (--no-shuffle: class by class), not for LIST",
+         "write in a random order (default for DIR, not for LIST; --no-shuffle: class by class)",
          truths},
         {"split", OPTION_REAL, &r->split, "SHARE",
-         "write two: DST-train, and DST-test with this share of every class"},
-        {"seed", OPTION_SEED, &r->seed, "N", "the seed of the order and of the split (1)"},
-        {"backend", OPTION_CHOICE, &r->backend, "FORM", "lmdb or hdf5, whatever DST's name ends in",
+         "write two sets: DST-train, and DST-test with this share of every class"},
+        {"seed", OPTION_SEED, &r->seed, "N", "seed of the order and of the split (default 1)"},
+        {"backend", OPTION_CHOICE, &r->backend, "FORM", "lmdb or hdf5, whatever the ending of DST",
          backends},
         {"check-size", OPTION_FLAG, &r->check_size, NULL,
          "LMDB: leave out images that differ in size from the first"},
         {"skip-bad", OPTION_FLAG, &r->skip_bad, NULL,
-         "succeed though some images could not be read and are left out"},
+         "succeed even if unreadable images are left out"},
         {"encoded", OPTION_FLAG, &r->encoded, NULL,
-         "LMDB: store image files; unchanged ones are copied, others and, without --gray, those "
-         "of one channel encoded again"},
+         "LMDB: store image files: unchanged files are copied, changed images and, without --gray, "
+         "grey images are encoded again"},
         {"encode-type", OPTION_CHOICE, &r->encode_type, "jpg|png",
-         "with --encoded: the format (default: the file's own; of WebP jpg)", encode_types},
+         "with --encoded: the format (default: the file's own; for WebP jpg)", encode_types},
         {"quality", OPTION_INT, &r->quality, "N", "with --encoded: quality of JPEG, 1..100 (95)"},
-        {"root", OPTION_TEXT, &r->root, "DIR", "folder of LIST's paths (that of LIST)"},
+        {"root", OPTION_TEXT, &r->root, "DIR", "folder of LIST's paths (default: LIST's own)"},
         {"classes", OPTION_TEXT, &r->classes, "FILE",
-         "label DIR's folders as the classes of FILE: another set, or a name on every line"},
+         "label DIR's folders by FILE's classes: another set, or one class name per line"},
         {"gzip", OPTION_INT, &r->gzip, "LEVEL", "HDF5: compress, 1..9 (0: none)"},
-        {"threads", OPTION_THREADS, &r->threads, "N", "threads that decode (the number of cores)"},
+        {"threads", OPTION_THREADS, &r->threads, "N", "threads that decode (default: all cores)"},
         {"force", OPTION_FLAG, &r->force, NULL, "replace what exists"},
-        {"json", OPTION_FLAG, &r->json, NULL, "the summary as JSON"},
+        {"json", OPTION_FLAG, &r->json, NULL, "print the summary as JSON"},
     };
     const struct command_line line = {
         .command = "convert images",
         .synopsis = "DIR|LIST DST.h5|DST_lmdb [OPTIONS]",
-        .about =
-            "Writes JPEG, PNG and WebP files as data for Data layers. DIR has a folder for every "
-            "class, with or without subfolders; classes are labelled 0, 1, ... in the order "
-            "of their names. LIST has a line \"PATH LABEL\" for every image. DST.h5 gets "
-            "`data`, uint8 N x C x H x W, and `label`, int32 N, of images of one size; "
-            "DST_lmdb gets Caffe's Datum messages. Images that cannot be read are left out "
-            "and named at the end; the status is then 1, unless --skip-bad is given.",
+        .about = "Writes JPEG, PNG and WebP files as data for Data layers. DIR has a folder for "
+                 "every class, with or without subfolders; classes are labelled 0, 1, ... in the "
+                 "order of their names. LIST has a line \"PATH LABEL\" for every image. DST.h5 "
+                 "gets `data`, uint8 N x C x H x W, and `label`, int32 N, for images of one size; "
+                 "DST_lmdb gets Caffe's Datum messages. Unreadable images are left out and named "
+                 "at the end; the status is then 1, unless --skip-bad is given.",
         .example = "  poseidon convert images flowers/ flowers.h5 --resize=256x256 --split=0.2",
         OPTION_ROWS(options),
         .least_words = 2,
@@ -244,8 +243,8 @@ static void warn_of_numbers(const struct class_names *classes)
         k++;
     if (k < classes->count)
         fprintf(stderr,
-                "warning: folder '%s' has label %d: classes are labelled in the order of their "
-                "names as texts; leading zeros, or --classes=FILE, change it\n",
+                "warning: folder '%s' has label %d, since names are sorted as text; leading zeros "
+                "or --classes=FILE change the labels\n",
                 classes->name[k], k);
 }
 
@@ -352,9 +351,8 @@ static int check_shape(struct conversion *c, uint64_t number, const struct recor
     *fits = r->lmdb;
     c->varies = true;
     return *fits ? 0
-                 : error_set("%s: shape %s, but the first image has %s, and what an HDF5 file "
-                             "holds is of one size; --resize=256x256 makes them alike. Nothing was "
-                             "written",
+                 : error_set("%s: shape %s, but the first image has %s; HDF5 needs images of one "
+                             "size, such as --resize=256x256. Nothing was written",
                              list_path(&c->list, number), shape_text(&record->shape).text,
                              shape_text(&c->shape).text);
 }
@@ -399,7 +397,7 @@ static void summary_print(const struct conversion *c)
         fprintf(stderr, "%s of another size than the first left out\n",
                 units_count((long long)c->odd, "image").text);
     if (c->unended)
-        fprintf(stderr, "%s without an end mark, whose pixels were all there\n",
+        fprintf(stderr, "%s without an end mark, but with all pixels\n",
                 units_count((long long)c->unended, "JPEG image").text);
     if (c->turned)
         fprintf(stderr, "%s turned upright, as EXIF data say\n",
@@ -486,13 +484,13 @@ static int conversion_run(struct conversion *c)
     if (image_stream_run(&stream))
         return -1;
     if (c->outputs.count[0] + c->outputs.count[1] == 0)
-        return error_set("%s: %s refused, and none is left; the first, %s: %s", c->request->source,
+        return error_set("%s: %s refused, none is left; first refusal: %s: %s", c->request->source,
                          units_count((long long)c->list.count, "image").text, c->refusal[0].name,
                          c->refusal[0].reason);
     for (int i = 0; i < c->nsinks; i++)
         if (c->outputs.count[i] == 0)
-            return error_set("%s: no image is left for it; the first that was refused, %s: %s",
-                             c->out[i], c->refusal[0].name, c->refusal[0].reason);
+            return error_set("%s: no image is left; first refusal: %s: %s", c->out[i],
+                             c->refusal[0].name, c->refusal[0].reason);
     if (image_outputs_commit(&c->outputs))
         return -1;
     if (!c->request->json)

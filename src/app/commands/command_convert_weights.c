@@ -41,9 +41,9 @@ int command_convert_weights(int argc, char **argv)
         .least_words = 2,
         .max_words = 2,
         .expected = "expected two files, IN and OUT",
-        .about = "Writes a model's weights in the form that OUT's ending names, .caffemodel or "
-                 ".caffemodel.h5. Values stay the same to the bit. The net's definition, if IN has "
-                 "it, the run's name, the names of classes and what images go through are kept.",
+        .about = "Writes a model's weights in the form of OUT's ending, .caffemodel or "
+                 ".caffemodel.h5. All values keep their bits. OUT also keeps IN's net definition, "
+                 "run name, class names and preprocessing of images.",
     };
 
     int status = options_parse(&line, argc, argv, NULL);

@@ -65,8 +65,8 @@ int command_device_query(int argc, char **argv)
         .command = "device_query",
         .synopsis = "",
         .about = "Lists the GPUs of this machine and what the CUDA engine needs: driver, cuDNN and "
-                 "cuBLASLt; and NCCL, which several GPUs of a node may use. The status is 1 if "
-                 "--engine=cuda cannot be used.",
+                 "cuBLASLt, and NCCL for several GPUs of a node. The status is 1 if --engine=cuda "
+                 "cannot run.",
         .example = "  poseidon device_query",
     };
     int status = options_parse(&line, argc, argv, NULL);

@@ -73,9 +73,8 @@ static void give_up(void *context, const char *text)
                 d->topology.host[d->topology.rank], d->limit, d->network.missing);
     else if (d->topology.rank == 0)
         fprintf(stderr,
-                "poseidon doctor: %s; doctor gives up. The rank that does not report how long it "
-                "has waited is the one that the others wait for: look at its "
-                "host, and at the interfaces shown first\n",
+                "poseidon doctor: %s; doctor gives up. Every waiting rank reports how long it has "
+                "waited: look at the host of the silent rank, and at the interfaces shown first\n",
                 text);
     fflush(stderr);
     sleep((unsigned)d->limit / 4 + 5); /* the first rank to end stops the output of all */
@@ -139,7 +138,7 @@ static int find_hosts(struct doctor *d)
     struct topology *t = &d->topology;
     int status;
 
-    watchdog_step("finding out which hosts there are");
+    watchdog_step("finding the hosts");
     if (topology_create(MPI_COMM_WORLD, t))
         return -1;
     status = error_status(OWN(&d->owner, d->links, LINKS_RINGS * t->nmachines, "hosts") ||
@@ -196,11 +195,11 @@ static void judge_cores(struct doctor *d, int rank)
     if (report->cores.sharers > report->cores.allowed)
         strbuf_printf(&d->wrong,
                       "%s: %d ranks share %s: start at most one rank a core (mpirun -np, "
-                      "--map-by), or --threads and hosts to match\n",
+                      "--map-by), or add hosts\n",
                       host, report->cores.sharers, units_count(report->cores.allowed, "core").text);
     else if (report->cores.allowed == 1 && report->cores.idle > 0)
         strbuf_printf(&d->wrong,
-                      "%s: rank %d is bound to core %s alone, while %s %s idle: mpirun "
+                      "%s: rank %d is bound to core %s alone, while %s %s idle: start with mpirun "
                       "--bind-to none, or --map-by slot:PE=N\n",
                       host, rank, report->cores.list, units_count(report->cores.idle, "core").text,
                       report->cores.idle == 1 ? "is" : "are");
@@ -212,28 +211,28 @@ static void judge_host(struct doctor *d, int rank)
     const char *host = d->topology.host[rank];
 
     if (report->shared < LITTLE_SHARED)
-        strbuf_printf(&d->wrong,
-                      "%s: /dev/shm has %s left, and ranks of one host keep parameters and "
-                      "gradients there: enlarge it (docker --shm-size=8g, mount -o remount,size=), "
-                      "clear it, or train with --hierarchy=off\n",
-                      host, units_bytes(report->shared).text);
+        strbuf_printf(
+            &d->wrong,
+            "%s: /dev/shm has %s left for the ranks' parameters and gradients: enlarge it (docker "
+            "--shm-size=8g, mount -o remount,size=), clear it, or train with --hierarchy=off\n",
+            host, units_bytes(report->shared).text);
     if (report->memory > 0 && report->memory < LITTLE_MEMORY)
         strbuf_printf(&d->wrong, "%s: %s of memory left: end other programs there\n", host,
                       units_bytes(report->memory).text);
     if (report->files < FEW_FILES)
         strbuf_printf(&d->wrong,
-                      "%s: a process may open %.0f files: ulimit -n %d, for connections with many "
-                      "ranks\n",
+                      "%s: a process may open only %.0f files: set ulimit -n %d for connections "
+                      "with many ranks\n",
                       host, report->files, FEW_FILES);
     if (report->infiniband[0] && report->locked >= 0 && report->locked < 1e9)
         strbuf_printf(&d->wrong,
-                      "%s: InfiniBand needs memory that stays in place, and a process may lock %s: "
+                      "%s: InfiniBand needs locked memory, but a process may lock only %s: set "
                       "ulimit -l unlimited (limits.conf; LimitMEMLOCK of the scheduler's daemon)\n",
                       host, units_bytes(report->locked).text);
     if (!report->cache && rank == 0)
         strbuf_printf(&d->notes,
-                      "%s: no cache folder: every run measures the cluster again; "
-                      "POSEIDON_CACHE=FOLDER names one\n",
+                      "%s: no cache folder: every run measures the cluster again; set "
+                      "POSEIDON_CACHE=FOLDER\n",
                       host);
 }
 
@@ -304,7 +303,8 @@ static void tell_interfaces(void)
 static const char *find_launcher(void)
 {
     if (getenv("PMIX_RANK"))
-        return getenv("OMPI_COMM_WORLD_SIZE") ? "mpirun, by PMIx" : "srun or another, by PMIx";
+        return getenv("OMPI_COMM_WORLD_SIZE") ? "mpirun, by PMIx"
+                                              : "srun or another launcher, by PMIx";
     if (getenv("OMPI_COMM_WORLD_SIZE"))
         return "mpirun";
     return getenv("PMI_RANK") ? "a launcher of PMI, not PMIx" : "no launcher: one rank";
@@ -469,7 +469,7 @@ int command_doctor(int argc, char **argv)
     struct strbuf alike = {.data = NULL}; /* library versions, the same on all ranks */
     const struct option options[] = {
         {"prefix", OPTION_TEXT, &d.prefix, "PREFIX",
-         "prefix of the snapshots, as the solver's snapshot_prefix (default: the current folder)"},
+         "the run's snapshot_prefix, whose disk is checked (default: the current folder)"},
     };
     const struct command_line line = {
         .command = "doctor",
@@ -478,8 +478,8 @@ int command_doctor(int argc, char **argv)
         .example = "  mpirun -np 4 poseidon doctor --prefix=/scratch/alexnet",
         .about = "Checks a cluster before training: MPI and its launcher, libraries, cores, "
                  "memory, /dev/shm and GPUs of every host, the network between them, and the disk "
-                 "for snapshots. It names each problem and its remedy; the status is then 1. Start "
-                 "it as you start training: under mpirun or srun, in the allocation."};
+                 "for snapshots. Names each problem and its remedy; the status is then 1. Start "
+                 "doctor as you start training: under mpirun or srun, in the allocation."};
     int status = options_parse(&line, argc, argv, NULL);
 
     list_libraries(&alike);

@@ -109,8 +109,9 @@ static int open_databases(struct extraction *x)
     int n = take_names(x, x->databases, open_database);
 
     if (n >= 0 && n != x->nfeatures)
-        return error_set("--databases names %d, and --blobs %d: expected one for each blob", n,
-                         x->nfeatures);
+        return error_set(
+            "--databases names %d and --blobs names %d: expected a database for each blob", n,
+            x->nfeatures);
     return n < 0 ? -1 : 0;
 }
 
@@ -122,7 +123,7 @@ static int add_rows(const struct feature *f)
     const struct sample sample = {.raw = &record};
 
     if (shape->naxes > 4)
-        return error_set("blob '%s' has %d axes, and a Datum holds three of every sample",
+        return error_set("blob '%s' has %d axes, but a Datum holds at most three per sample",
                          f->blob->name, shape->naxes);
     for (int a = 1; a < shape->naxes; a++)
         record.shape.dim[a - 1] = shape->dim[a];
@@ -294,7 +295,7 @@ int command_extract(int argc, char **argv)
         .max_words = 1,
         .about = "Runs the TEST phase of a net over N batches and writes the values of the named "
                  "blobs: one float data set per blob, named after it, batch after batch. A slash "
-                 "in a blob's name makes a group of the file.",
+                 "in a blob's name makes a group in the file.",
     };
 
     status = options_parse(&line, argc, argv, &nwords);

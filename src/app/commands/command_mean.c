@@ -27,9 +27,9 @@ static int arguments_parse(struct averaging *a, int argc, char **argv)
          "decode encoded images to three channels"},
         {"force-gray", OPTION_FLAG, &a->force_gray, NULL, "decode encoded images to one channel",
          .not_with = "force-color", .why = "decodes to another number of channels"},
-        {"threads", OPTION_THREADS, &a->threads, "N", "threads that decode (the number of cores)"},
+        {"threads", OPTION_THREADS, &a->threads, "N", "threads that decode (default: all cores)"},
         {"force", OPTION_FLAG, &a->force, NULL, "replace DST if it exists"},
-        {"json", OPTION_FLAG, &a->json, NULL, "the result as JSON"},
+        {"json", OPTION_FLAG, &a->json, NULL, "print the result as JSON"},
     };
     const struct command_line line = {
         .command = "mean",

@@ -60,8 +60,8 @@ static int parse_switch(const char *option, const char *text, void *target)
 
     if (sscanf(text, "%d:%lf%c", &play->leaf_nodes, &play->oversubscription, &after) != 2 ||
         play->leaf_nodes < 1 || !(play->oversubscription >= 1 && play->oversubscription <= 1e6))
-        return error_set("%s expects NODES:X, nodes on a leaf switch (at least 1) and by how "
-                         "much its uplink is oversubscribed (at least 1), as 32:4; found '%s'",
+        return error_set("%s expects NODES:X such as 32:4, the nodes of a leaf switch and its "
+                         "uplink's oversubscription, each at least 1, found '%s'",
                          option, text);
     return 0;
 }
@@ -71,14 +71,13 @@ static void add_net(struct plan_request *r, struct option_rows *rows)
     const struct option heading = {.kind = OPTION_GROUP, .help = "the net"};
     const struct option group[] = {
         {"iter-size", OPTION_COUNT, &r->options.iter_size, "N",
-         "passes per iteration, as the solver's iter_size (default 1)"},
+         "passes per iteration, the solver's iter_size (default 1)"},
         {.kind = OPTION_GROUP, .help = "how fast one rank computes"},
         {"images-per-second", OPTION_REAL, &r->options.images_per_second, "N",
          "rate of one rank that trains alone (default: its operations at gemm_flops)"},
         {"profile", OPTION_TEXT, &r->profile, "WHAT",
          "layer times: a device (" PROFILES_DEVICES
-         ") that has an installed profile of the model, or a file that poseidon time "
-         "--profile=FILE wrote"},
+         ") with an installed profile of the model, or a file of poseidon time --profile=FILE"},
     };
 
     options_add(rows, &heading, 1);
@@ -96,27 +95,27 @@ static void add_cluster(struct plan_request *r, struct option_rows *rows, const 
         {"ranks-per-node", OPTION_COUNT, &o->ranks_per_node, "N",
          "ranks that share a node's link (default 1)"},
         {"speeds", OPTION_CALL, o, "LIST",
-         "how fast the nodes' ranks compute, as multiples of the rank above: 1,1,0.5; for each "
-         "node, or for the first ones, repeated (default: all are alike)",
+         "speed of each node's ranks, relative to the rank above, such as 1,1,0.5; a shorter list "
+         "repeats (default: all 1)",
          .parse = parse_speeds},
         {"balance", OPTION_FLAG, &o->balance, NULL,
-         "deal the batch by --speeds, as train --balance does; else every rank has as much of it"},
+         "deal the batch by --speeds, as train --balance does (default: equal shares)"},
         {"bandwidth", OPTION_CALL, &r->link_Bps, "RATE",
          "rate of a node's link in one direction: 10Gb, 1.25GB (default 10Gb). TCP reaches 0.94 of "
          "a link",
          .parse = units_parse_rate},
         {"bandwidth-mbps", OPTION_REAL, &o->exchange.mbps, "X",
-         "as for train: a rank sends no more than X Mbit/s", .flags = OPTION_TUNE},
+         "a rank sends no more than X Mbit/s, as in train", .flags = OPTION_TUNE},
         {"cluster-file", OPTION_TEXT, &o->exchange.cluster_file, "FILE",
          "figures that train --tune=cluster-file measured; other options override them"},
         {"figure", OPTION_LIST, &r->figure, "KEY=VALUE", figures},
         {"switch", OPTION_CALL, &o->play, "NODES:X",
-         "leaf switches of NODES nodes each, with uplinks that are X times oversubscribed "
-         "(default: one switch)",
+         "leaf switches of NODES nodes each, with uplinks oversubscribed X times (default: one "
+         "switch)",
          .parse = parse_switch},
         {"stragglers", OPTION_REAL, &o->play.stragglers, "S",
-         "workers' passes differ in every iteration, log-normally: 0.05 is about 5 % (default: "
-         "none)"},
+         "each worker's compute time varies log-normally between iterations: 0.05 is about 5 % "
+         "(default: none)"},
         {"seed", OPTION_SEED, &o->play.seed, "N", "random seed of the stragglers (default 1)"},
     };
 
@@ -145,7 +144,8 @@ static void add_communication(struct plan_request *r, struct option_rows *rows)
          "divide the bytes on the network by K, and nothing else, as train does",
          .flags = OPTION_TUNE},
         {"intervals", OPTION_COUNT, &o->intervals, "N",
-         "--json: the bytes that a node sends in each N-th of an iteration", .flags = OPTION_TUNE},
+         "--json: add the bytes that a node sends in each N-th of an iteration",
+         .flags = OPTION_TUNE},
     };
 
     comm_help(sync_schemes, OPTIONS_INDENT, r->comm_help);
@@ -161,7 +161,7 @@ static void add_output(struct plan_request *r, struct option_rows *rows)
     const struct option group[] = {
         {.kind = OPTION_GROUP, .help = "output"},
         {"layers", OPTION_FLAG, &r->layers, NULL,
-         "the table of layers for every number of nodes, not for the last alone"},
+         "print the table of layers for every number of nodes, not only the last"},
         {"json", OPTION_FLAG, &r->json, NULL, "print JSON instead, a row for each number of nodes"},
     };
 
@@ -213,8 +213,8 @@ static int settle_cluster(struct plan_request *r)
         if (probe_set("--figure", r->figure.item[i], &r->figures))
             return -1;
     if (cluster->link_Bps < SLOWEST_LINK_BPS)
-        return error_set("--bandwidth: a link of %g bytes/s is less than 1 kbit/s, at which "
-                         "nothing trains; expected a rate such as 10Gb or 1.25GB",
+        return error_set("--bandwidth: a link of %g bytes/s is below 1 kbit/s; expected a rate "
+                         "such as 10Gb or 1.25GB",
                          cluster->link_Bps);
     r->options.products_measured = cluster->gemm_flops > 0;
     if (!r->options.products_measured)
@@ -240,12 +240,12 @@ static int check_speeds(const struct forecast_options *o)
     int most = 0;
 
     if (o->balance && o->nspeeds == 0)
-        return error_set("--balance deals by --speeds=LIST, as 1,1,0.5: give that too");
+        return error_set("--balance needs --speeds=LIST, such as 1,1,0.5");
     for (int i = 0; i < o->npoints; i++) {
         most = o->nodes[i] > most ? o->nodes[i] : most;
         if (o->nspeeds > 0 && o->nodes[i] > o->nspeeds && o->nodes[i] % o->nspeeds != 0)
-            return error_set("--speeds: %d speeds are not repeated to %d nodes, no multiple of "
-                             "%d: say --nodes, or a speed for each node",
+            return error_set("--speeds: %d speeds do not repeat over %d nodes: expected --nodes in "
+                             "multiples of %d, or a speed for each node",
                              o->nspeeds, o->nodes[i], o->nspeeds);
     }
     if (o->nspeeds > most)
@@ -265,7 +265,7 @@ static int check(const struct plan_request *r)
         return error_set("--tune=intervals expects a number from 1 to %d, found %d", MOST_INTERVALS,
                          o->intervals);
     if (o->intervals > 0 && !r->json)
-        return error_set("--tune=intervals adds to the rows of --json: give that too");
+        return error_set("--tune=intervals needs --json");
     for (int i = 0; i < o->npoints; i++)
         if ((long long)o->nodes[i] * o->ranks_per_node > FORECAST_MAX_RANKS)
             return error_set("--ranks-per-node=%d makes too many ranks of %d nodes (at most %d)",
@@ -280,7 +280,7 @@ static void describe_figures(struct strbuf *out)
     const char *key, *about;
     double value;
 
-    strbuf_puts(out, "one of the cluster's figures, in the unit of such a file or with its own "
+    strbuf_puts(out, "a figure of the cluster, in the cluster file's unit or with its own "
                      "(latency_seconds=30us, sum_bytes_per_second=8GB); may be repeated. Keys:");
     for (int i = 0; (key = probe_figure(&none, i, &about, &value)) != NULL; i++)
         if (strncmp(key, "ranks", 5) != 0)
@@ -298,10 +298,10 @@ static int parse(struct plan_request *r, int argc, char **argv)
         .example = "  poseidon plan --model=models/vgg19_22k/train_val.prototxt \\\n"
                    "      --nodes=1,8,32 --bandwidth=10Gb --images-per-second=30",
         .options = rows.row,
-        .about = "Predicts how training would scale: the scheme that --comm=auto would choose for "
-                 "each layer, the time of an iteration, and how long training waits for the "
-                 "network. It plays every message on a virtual clock, with training's own plan and "
-                 "send queue, for each number of nodes. Needs no cluster and no data.",
+        .about = "Predicts how training scales: the scheme that --comm=auto chooses for each "
+                 "layer, the time of an iteration, and the time that training waits for the "
+                 "network. Simulates every message with training's own plan and send queue, for "
+                 "each number of nodes. Needs no cluster and no data.",
     };
     int nwords, status;
 

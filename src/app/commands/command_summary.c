@@ -145,7 +145,7 @@ int command_summary(int argc, char **argv)
     const struct option own[] = {
         {"json", OPTION_FLAG, &as_json, NULL, "print JSON instead"},
         {"definition", OPTION_FLAG, &definition, NULL,
-         "print JSON without shapes and parameters: of a net that cannot be built, too"},
+         "print JSON without shapes and parameters, even for a net that cannot be built"},
     };
     const struct command_line line = {
         .command = "summary",
@@ -156,10 +156,9 @@ int command_summary(int argc, char **argv)
         .net = &o,
         .about =
             "Prints the net's table: layers, shapes, parameters, operations. The input's size "
-            "comes from --input-shape, from the data if it is there, or from crop_size and "
-            "similar fields; else 3,224,224 is assumed, and every line says so. Layers of types "
-            "that are not supported end it, with a line for each such type; of such a net "
-            "--definition prints what the file says.",
+            "comes from --input-shape, from the data if it is there, or from crop_size and similar "
+            "fields; else 3,224,224 is assumed, and every line says so. Layer types that are not "
+            "supported are errors, one line each; --definition prints such a net, too.",
     };
 
     status = options_parse(&line, argc, argv, NULL);

@@ -62,9 +62,8 @@ static int parse(struct test_run *t, int argc, char **argv)
          "write the confusion matrix: counts of true and chosen classes"},
         {"force", OPTION_FLAG, &t->force, NULL, "replace FILE.csv if it exists"},
         {"json", OPTION_FLAG, &t->json, NULL,
-         "print the scores, with --classes or --confusion those of each class and the matrix, as "
-         "JSON, "
-         "and nothing else, on standard output"},
+         "print only JSON on standard output: the scores, with --classes or --confusion also each "
+         "class and the matrix"},
     };
     const struct command_line line = {
         .command = "test",

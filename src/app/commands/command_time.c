@@ -38,12 +38,12 @@ static int parse(struct timing *t, int argc, char **argv)
     const struct option own[] = {
         {"iterations", OPTION_COUNT, &t->iterations, "N", "timed passes (default 50)"},
         {"data", OPTION_FLAG, &t->data, NULL,
-         "also read the net's data for two seconds, and say whether they keep its pace"},
+         "also read the net's data for two seconds, and compare its rate with the net's"},
         {"profile", OPTION_TEXT, &t->profile, "FILE",
          "write the times as CSV, for train --engine=replay"},
         {"force", OPTION_FLAG, &t->force, NULL, "replace the profile if it exists"},
         {"json", OPTION_FLAG, &t->json, NULL,
-         "print the figures as JSON, and nothing else, on standard output"},
+         "print only the figures, as JSON, on standard output"},
     };
     const struct command_line line = {
         .command = "time",
@@ -53,12 +53,12 @@ static int parse(struct timing *t, int argc, char **argv)
         .net_rows = ROWS_OF_SHAPES,
         .net = &t->model_options,
         .computing = &t->computing,
-        .about = "Measures every layer, forward and backward, on blank input; only the shape of "
-                 "the data is read, unless --data reads them beside it. Each time is compared with "
-                 "its floor: the layer's operations "
-                 "at this machine's rate of matrix products, or its bytes at the rate of memory. "
-                 "Layers that stay in the caches can be faster. Both rates are measured first. "
-                 "These are lines of Caffe's log, on standard error.",
+        .about = "Measures every layer, forward and backward, on blank input; without --data, only "
+                 "the shape of the data is read. Each time is compared with its floor: the layer's "
+                 "operations at this machine's rate of matrix products, or its bytes at the "
+                 "memory's rate, the longer of the two. Both rates are measured first. Layers that "
+                 "stay in the caches can be faster. The lines have the form of Caffe's log and go "
+                 "to standard error.",
     };
 
     int status = options_parse(&line, argc, argv, NULL);
@@ -170,11 +170,12 @@ static void print_pass(struct timing *t, int layer, enum op_pass pass)
     if (floor <= 0 || seconds <= 0)
         LOG_INFO(&t->log, "%10s\t%s: %g ms.", name, word, seconds * 1e3);
     else if (seconds < floor) /* percentages of a smaller peak would mean nothing */
-        LOG_INFO(&t->log, "%10s\t%s: %g ms. (%.3g GFLOP/s; %.3g MB, %.3g GB/s; %s)", name, word,
-                 seconds * 1e3, work.flops / seconds * 1e-9, bytes * 1e-6, bytes / seconds * 1e-9,
-                 computes ? "under the floor: by fewer products (Winograd), or faster than they "
-                            "were measured"
-                          : "in cache");
+        LOG_INFO(
+            &t->log, "%10s\t%s: %g ms. (%.3g GFLOP/s; %.3g MB, %.3g GB/s; %s)", name, word,
+            seconds * 1e3, work.flops / seconds * 1e-9, bytes * 1e-6, bytes / seconds * 1e-9,
+            computes
+                ? "under the floor: fewer products (Winograd), or a rate above the measured one"
+                : "in cache");
     else
         LOG_INFO(&t->log,
                  "%10s\t%s: %g ms. (%.3g GFLOP/s, %.0f %% of the peak; %.3g MB, %.3g GB/s; "
@@ -205,13 +206,12 @@ static void print_log(struct timing *t)
     LOG_INFO(&t->log, "Average Forward pass: %g ms.%s", sum(t, t->forward), assumed);
     LOG_INFO(&t->log, "Average Backward pass: %g ms.%s", sum(t, t->backward), assumed);
     LOG_INFO(&t->log, "Average Forward-Backward: %g ms.%s", whole * 1e3, assumed);
-    LOG_INFO(
-        &t->log,
-        "Measured here: products %.4g GFLOP/s, memory %.3g GB/s. The floor, over all operators "
-        "the longer of their operations and their bytes at these rates: %g ms; Forward-Backward "
-        "takes %.2f times that.%s",
-        t->roofline.flops * 1e-9, t->roofline.bandwidth * 1e-9, floor * 1e3,
-        floor > 0 ? whole / floor : 0, whole < floor ? " Much of it is in cache." : "");
+    LOG_INFO(&t->log,
+             "Measured here: products %.4g GFLOP/s, memory %.3g GB/s. The floor, for each operator "
+             "the longer of its operations and its bytes at these rates, adds up to %g ms; "
+             "Forward-Backward takes %.2f times the floor.%s",
+             t->roofline.flops * 1e-9, t->roofline.bandwidth * 1e-9, floor * 1e3,
+             floor > 0 ? whole / floor : 0, whole < floor ? " Much of the data is in cache." : "");
     LOG_INFO(&t->log, "Total Time: %g ms.%s", t->total * 1e3, assumed);
     if (t->data)
         data_pace_print(&t->pace, images_per_second(t), &t->log);
@@ -259,7 +259,7 @@ static void print_memory(struct timing *t)
         return;
     LOG_INFO(&t->log, "Memory of blobs: %.1f MiB in one arena (%.1f MiB without sharing)",
              (double)plan->bytes / mib, (double)plan->apart / mib);
-    LOG_INFO(&t->log, "  most in use at once: %.1f MiB, at %s of '%s'; the largest of them:",
+    LOG_INFO(&t->log, "  most in use at once: %.1f MiB, at %s of '%s'; the largest blobs:",
              (double)plan->load / mib, step_pass(net, plan->peak), step_layer(net, plan->peak));
     for (int i = 0; i < LARGEST && (piece = next_largest(plan, piece)) != NULL; i++)
         LOG_INFO(&t->log, "  %8.1f MiB  %s of '%s', from %s of '%s' to %s of '%s'",

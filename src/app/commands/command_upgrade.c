@@ -72,12 +72,11 @@ int command_upgrade(int argc, char **argv)
         .least_words = 2,
         .max_words = 2,
         .expected = "expected two files, IN and OUT",
-        .about =
-            "Writes a net or a solver in the form of today's Caffe. IN has an old form "
-            "(layers { type: CONVOLUTION }, layers { layer { type: \"conv\" } }, net-level "
-            "input fields, solver_type), or is a binary model (.caffemodel), of which only "
-            "the net is written. Fields of forks about speed or files alone are left out. Each "
-            "change is reported. Comments are not kept.",
+        .about = "Writes a net or a solver in the form of today's Caffe. IN has an old form "
+                 "(layers { type: CONVOLUTION }, layers { layer { type: \"conv\" } }, net-level "
+                 "input fields, solver_type), or is a binary model (.caffemodel): only its net is "
+                 "written. Forks' fields for speed or files are left out. Each change is reported. "
+                 "Comments are not kept.",
     };
 
     int status = options_parse(&line, argc, argv, NULL);

@@ -98,11 +98,10 @@ void data_pace_print(const struct data_pace *pace, double net, struct log *log)
              "%.0f images/s.",
              pace->images, units_count(pace->threads, "thread").text, pace->processor * 1e3, net);
     if (pace->images < net)
-        LOG_INFO(log, "Reading is the bottleneck: it has %.2f of the net's pace.",
-                 pace->images / net);
+        LOG_INFO(log, "Reading is the bottleneck, at %.2f of the net's rate.", pace->images / net);
     else
         LOG_INFO(log,
-                 "The net is the bottleneck: reading has %.3g times its pace, and at its pace "
+                 "The net is the bottleneck: reading is %.3g times as fast, and at the net's rate "
                  "takes %.2g of %s.",
                  pace->images / net, used, units_count(pace->cores, "core").text);
 }

@@ -227,9 +227,8 @@ void links_judge_mtus(const int *mtu, const char *const *names, int n, struct st
     }
     for (int i = 0; i < n; i++)
         if (mtu[i] > 0 && mtu[i] != usual)
-            strbuf_printf(
-                notes,
-                "%s: the MTU of its card is %d, and that of other hosts %d: give all hosts the "
-                "same MTU (ip link set CARD mtu %d), one that the switches carry, too\n",
-                names[i], mtu[i], usual, usual);
+            strbuf_printf(notes,
+                          "%s: the card's MTU is %d, but %d on other hosts: give all hosts and "
+                          "switches the same MTU (ip link set CARD mtu %d)\n",
+                          names[i], mtu[i], usual, usual);
 }

@@ -31,8 +31,8 @@ static void expect(struct network *n, int bytes, const char *way, int machine)
              bytes, way, n->names[machine],
              bytes == SMALL_BYTES
                  ? "look at firewalls, the interfaces shown first, cards and cables of both hosts"
-                 : "one of 4 bytes did, so large packets are lost on the way: compare the MTU of "
-                   "both hosts and of the switches between them (ip link; ping -M do -s 1472)");
+                 : "4 bytes did, so large packets are lost on the way: compare the MTU of both "
+                   "hosts and of their switches (ip link; ping -M do -s 1472)");
     atomic_store(&n->is_missing, true);
 }
 

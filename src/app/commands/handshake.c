@@ -89,7 +89,7 @@ static void describe(const struct handshake_record *records, int nranks)
         strbuf_puts(&text, ": ");
         put_program(&text, &records[r]);
     }
-    error_set("%s; start the same one on every host ('poseidon --version' shows which)",
+    error_set("%s; start the same program on every host ('poseidon --version' shows which)",
               strbuf_text(&text));
     strbuf_free(&text);
 }
@@ -105,8 +105,8 @@ static void describe_silence(const struct handshake_record *mine, int rank,
         if (waiting[r] != MPI_REQUEST_NULL)
             ranks_name(&ranks, r, NULL);
     ranks_end(&ranks);
-    strbuf_puts(&text, ": an older poseidon, or another program, was started there ('poseidon "
-                       "--version' on every host shows which; this one is ");
+    strbuf_puts(&text, ", where an older poseidon or another program may run ('poseidon --version' "
+                       "shows which; here it is ");
     put_program(&text, mine);
     machine_put_network_advice(&advice);
     error_set("rank %d on %s had no answer within %d s from rank %s)%s%s", rank, mine->host,

@@ -72,7 +72,7 @@ static int print_usage(FILE *to)
     for (int i = 0; i < NCOMMANDS; i++)
         fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
     fprintf(to, "\n'poseidon COMMAND --help' shows a command's options, 'poseidon --version' the\n"
-                "libraries that it was built with; man poseidon has the rest.\n");
+                "libraries of this build; 'man poseidon' is the manual.\n");
     return 0;
 }
 
@@ -101,8 +101,9 @@ static int print_layers(void)
     for (int i = 0; (name = layer_type_name(i)) != NULL; i++)
         printf("%s%-*s", i % COLUMNS == 0 ? "\n  " : "", i % COLUMNS < COLUMNS - 1 ? WIDTH : 1,
                name);
-    printf("\n\nMemoryData has no data here: train, test and extract refuse it, and commands\n"
-           "that read none (summary, plan, classify, ...) take it.\n\nnot supported:\n\n");
+    printf("\n\nMemoryData layers have no data here: train, test and extract refuse them;\n"
+           "commands that read no data (summary, plan, classify, ...) accept them.\n\nnot "
+           "supported:\n\n");
     for (int i = 0; (name = layer_type_refused(i, &reason)) != NULL; i++)
         options_print_entry(name, reason);
     return 0;
@@ -258,7 +259,7 @@ static int check_alone(const char *who, const struct command *command)
     if (command->ranks || launched() < 2)
         return 0;
     if (!rank || atoi(rank) == 0)
-        fprintf(stderr, "%s: runs on one rank, and %d were started: leave out mpirun\n", who,
+        fprintf(stderr, "%s: runs on one rank, but %d ranks were started: leave out mpirun\n", who,
                 launched());
     return 1;
 }

@@ -44,7 +44,7 @@ static const char image_assumption[] = "assuming images";
 static int explain(bool with_weights, const char *notices)
 {
     if (with_weights)
-        return error_set("%s (this weight file carries no complete net: give its prototxt)",
+        return error_set("%s (this weight file has no complete net: give the net's prototxt)",
                          error_text());
     return net_explain(notices);
 }
@@ -108,10 +108,10 @@ static int fit_input(const struct model_options *o, bool with_weights,
     }
     if (fits && env->input_chw)
         return layer_notice(model->net->layers, env,
-                            "taking images of %s, %d x %d pixels, which the weights %s; "
+                            "taking images of %s, %d x %d pixels, %s the weights; "
                             "--input-shape=C,H,W says otherwise",
                             units_count(env->input_chw[0], "channel").text, (int)env->input_chw[1],
-                            (int)env->input_chw[2], told->record.naxes ? "tell" : "fit");
+                            (int)env->input_chw[2], told->record.naxes ? "from" : "to fit");
     env->input_chw = NULL;
     return fits || (!with_weights && model->net) ? 0 : create(o, env, model);
 }

@@ -149,7 +149,7 @@ static int parse_tuning(struct parsing *p, const char *tune, const char *word)
         const struct option *near = o ? NULL : nearest_row(p->line, name, OPTION_TUNE);
 
         return error_set("--%s=%s: %s%s%s%s ('poseidon help tuning' lists all)", tune, word,
-                         o ? "it is a separate option, --" : "there is no such name",
+                         o ? "expected the separate option --" : "unknown name",
                          o      ? o->name
                          : near ? "; did you mean "
                                 : "",
@@ -212,7 +212,7 @@ static int refuse_word(const struct command_line *line, const char *word)
     return error_set("unexpected word '%s': %s%s%s%s%s (usage: poseidon %s %.*s)", word,
                      line->max_words == 0   ? "expected options only"
                      : line->max_words == 1 ? "expected one word besides options"
-                                            : "there are too many words besides options",
+                                            : "too many words besides options",
                      option ? "; did you mean --" : "", option ? option : "", option ? "=" : "",
                      option ? word : "", line->command, (int)strcspn(line->synopsis, "\n"),
                      line->synopsis);
@@ -325,7 +325,7 @@ static int check_engine(const struct parsing *p)
     bool blank = engine_is_blank(engine);
 
     if (blank && p->line->computing)
-        return error_set("--engine=%s computes nothing: 'poseidon train' alone takes it", engine);
+        return error_set("--engine=%s computes nothing: it is for 'poseidon train' alone", engine);
     for (int i = 0; i < p->line->noptions; i++) {
         const struct option *o = &p->line->options[i];
 

@@ -27,7 +27,7 @@ void options_add_model(struct option_rows *rows, const char *names, struct model
 {
     const struct option more[] = {
         {"model", OPTION_TEXT, &o->model, "FILE",
-         "the net (prototxt, or a .caffemodel that has it); required", .need = NEED_MODEL},
+         "the net: prototxt, or a .caffemodel with its net; required", .need = NEED_MODEL},
         {"weights", OPTION_TEXT, &o->weights, "FILES", "trained weights (comma list); required",
          .need = suggest_lists(names, "parameters") ? NULL : NEED_WEIGHTS},
         {"phase", OPTION_TEXT, &o->phase, "PHASE", "TRAIN (default) or TEST"},
@@ -35,8 +35,8 @@ void options_add_model(struct option_rows *rows, const char *names, struct model
         {"stage", OPTION_TEXT, &o->stages, "LIST", "stages of the net's state (comma list)"},
         {"level", OPTION_INT, &o->level, "N", "level of the net's state"},
         {"input-shape", OPTION_LIST, &o->inputs, "C,H,W",
-         "size of images, instead of the net's or its data's; TOP:C,H,W, or other sizes: that of "
-         "one input, as label:1,41,41; may be repeated"},
+         "size of images (default: from the net or its data); TOP:SIZES sets one input's shape, as "
+         "label:1,41,41; may be repeated"},
     };
 
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
@@ -48,12 +48,12 @@ void options_add_engine(struct option_rows *rows, struct engine_options *to)
 {
     const struct option more[] = {
         {"math", OPTION_CHOICE, &to->math, "TYPE",
-         "products of fp32, bf16 (cpu: where it has AMX or AVX512_BF16) or tf32 (cuda); auto "
-         "(default): cuda: tf32 on A100 and later; else fp32",
+         "number type of products: fp32, bf16 (cpu: needs AMX or AVX512_BF16) or tf32 (cuda); auto "
+         "(default): tf32 on GPUs from A100 on, else fp32",
          engine_math_words, .engines = "cpu cuda", .default_words = "auto fp32",
          .run = OPTION_OF_JOB},
-        {"deterministic", OPTION_FLAG, &to->deterministic, NULL, "cuda: the same bits at every run",
-         .engines = "cuda cpu", .flags = OPTION_TUNE,
+        {"deterministic", OPTION_FLAG, &to->deterministic, NULL,
+         "cuda: every run gives the same bits", .engines = "cuda cpu", .flags = OPTION_TUNE,
          .run = OPTION_FREE}, /* the CPU always is deterministic */
         {"convolution", OPTION_CHOICE, &to->convolution, "HOW",
          "cpu: auto (default: Winograd if it is faster), direct, winograd",

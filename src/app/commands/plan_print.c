@@ -123,10 +123,9 @@ static void print_joins(const struct forecast *f)
         printf(
             "No BatchNorm of the net makes statistics in training: --sync-bn changes nothing.\n");
     else
-        printf(
-            "BatchNorm adds up statistics over the ranks %d times an iteration. On %s\n"
-            "the passes wait for that, and for each other there, for %.1f %% of the iteration.\n",
-            sums, units_count(last->nodes, "node").text, 100 * last->result.join_share);
+        printf("BatchNorm adds up statistics over the ranks %d times an iteration. On %s\n"
+               "the passes wait for these sums and for slower ranks %.1f %% of the iteration.\n",
+               sums, units_count(last->nodes, "node").text, 100 * last->result.join_share);
 }
 
 static void print_points(const struct forecast *f)
@@ -134,7 +133,7 @@ static void print_points(const struct forecast *f)
     const int npoints = f->options->npoints;
     char schemes[128];
 
-    printf("\nPlayed with --comm=%s, --tune=overlap=%s\n", forecast_comm_name(f),
+    printf("\nSimulated with --comm=%s, --tune=overlap=%s\n", forecast_comm_name(f),
            cost_overlap_words[f->options->exchange.overlap]);
     printf("nodes  iteration speed-up  images/s  MB sent  stalled  layers by scheme\n");
     print_line(80);
@@ -149,7 +148,7 @@ static void print_points(const struct forecast *f)
            "parameters, mean over the workers.\n");
     for (int i = 0; i < npoints; i++)
         if (f->points[i].result.members > 1)
-            printf("%d nodes are played in blocks of up to %d leaders that do the same.\n",
+            printf("%d nodes are simulated in blocks of up to %d equal leaders.\n",
                    f->points[i].nodes, f->points[i].result.members);
 }
 
@@ -230,11 +229,11 @@ static void print_who(const struct forecast_point *p)
     printf("\n%s, %s, ", units_count(p->nodes, "node").text,
            units_count(p->workers, "worker").text);
     if (p->shape.only)
-        printf("which add up gradients in shared memory: nothing is sent\n");
+        printf("gradients added up in shared memory: nothing is sent\n");
     else if (p->locals > 1 && p->leaders > 1)
-        printf("%d of them add up and %d send for all, ", p->locals, p->leaders);
+        printf("%d a node add up gradients and %d send, ", p->locals, p->leaders);
     else if (p->locals > 1)
-        printf("%d of them add up and one sends for all, ", p->locals);
+        printf("%d a node add up gradients and one sends, ", p->locals);
     if (p->how.servers > 0)
         printf("%s\n", units_count(p->servers, "dedicated server").text);
     else if (!p->shape.only)
@@ -281,8 +280,8 @@ static void print_layers(const struct forecast *f, const struct forecast_point *
     print_line(width);
     for (int g = 0; g < f->work.ngroups; g++)
         print_layer(f, point, &columns, g);
-    printf("Estimates for the layer alone. Bytes: the busiest rank sends or receives, the\n"
-           "larger of both. Time: from gradient to new parameters. *: taken.\n");
+    printf("Estimates for the layer alone. Bytes: sent or received by the\nbusiest rank, the "
+           "larger. Time: from gradient to new parameters. *: chosen.\n");
 }
 
 /* Prints reasons for each fully connected layer, and for the largest other layer of each scheme. */
@@ -313,7 +312,7 @@ static void print_reasons(const struct forecast *f, const struct forecast_point 
             continue;
         forecast_reason(f, point, largest, reason, sizeof reason);
         snprintf(text, sizeof text, "%s: %s", f->groups[largest].name, reason);
-        snprintf(name, sizeof name, count == 1 ? "1 other" : "%d others", count);
+        snprintf(name, sizeof name, count == 1 ? "1 other layer" : "%d other layers", count);
         options_print_entry(name, text);
     }
 }

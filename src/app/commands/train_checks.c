@@ -27,14 +27,13 @@ static int check_skips(const struct trainer_options *o)
 
     for (int i = 0; i < e->lossy.n && o->skip_nan > 0; i++)
         if (e->lossy.way[i].rank == 0)
-            return error_set(
-                "--on-nan=skip takes an update back, and what --lossy=%s rounds away of "
-                "it would be sent later: leave out one of them (low rank may stay)",
-                e->lossy.text);
+            return error_set("--on-nan=skip takes an update back, but --lossy=%s would still send "
+                             "its rounding errors later: leave out one option (low rank may stay)",
+                             e->lossy.text);
     if (e->drop > 0 && o->skip_nan > 0 && e->servers > 0)
         /* only servers count, and rank 0 is not a server */
-        return error_set("--tune=drop-stragglers=%d with --servers=%d: nobody could count what "
-                         "--on-nan=skip leaves out; give two of the three",
+        return error_set("--tune=drop-stragglers=%d with --servers=%d: no rank could count the "
+                         "updates that --on-nan=skip leaves out; give two of the three options",
                          e->drop, e->servers);
     return 0;
 }
@@ -43,8 +42,8 @@ static int check_skips(const struct trainer_options *o)
 static int check_keep(const struct trainer_options *o)
 {
     return o->snapshot_every.share > 0 && o->keep == 0
-               ? error_set("--snapshot-every=%g%% writes a snapshot every few seconds: --keep=N "
-                           "says how many of them stay, expected at least 1",
+               ? error_set("--snapshot-every=%g%% may write a snapshot every few seconds: expected "
+                           "--keep=N, at least 1, which removes old snapshots",
                            100 * o->snapshot_every.share)
                : 0;
 }
@@ -66,10 +65,11 @@ static int settle_reproducible(struct train_request *r)
         return 0;
     if (*r->reproducible &&
         (sscanf(r->reproducible, "%9d%c", &o->grain, &end) != 1 || o->grain < 1))
-        return error_set("--reproducible expects the samples of a grain, at least 1, found '%s'",
-                         r->reproducible);
-    return stray ? error_set("--reproducible adds up whole gradients of ranks in step: with "
-                             "--engine=cpu and --comm=ps, allreduce or auto, not with %s",
+        return error_set(
+            "--reproducible expects the number of samples in a grain, at least 1, found '%s'",
+            r->reproducible);
+    return stray ? error_set("--reproducible adds up whole gradients: it needs --engine=cpu and "
+                             "--comm=ps, allreduce or auto, found %s",
                              stray)
                  : 0;
 }

@@ -38,10 +38,10 @@ static int parse_trace(const char *option, const char *text, void *target)
 static int parse_phase(const char *option, const char *text, void *target)
 {
     (void)target;
-    return strcasecmp(text, "TRAIN") ? error_set("%s=%s: training is of phase TRAIN; 'poseidon "
-                                                 "test' scores",
-                                                 option, text)
-                                     : 0;
+    return strcasecmp(text, "TRAIN")
+               ? error_set("%s=%s: training runs the phase TRAIN; 'poseidon test' runs TEST",
+                           option, text)
+               : 0;
 }
 
 /* ---- the command line ---- */
@@ -66,42 +66,44 @@ static void add_training(struct train_request *r, struct option_rows *rows)
         {"run", OPTION_TEXT, &o->run, "NAME", "the run's name, for --resume (default: a new one)",
          .engines = "cpu cuda", .run = OPTION_FREE},
         {"set", OPTION_LIST, &r->settings, "FIELD=VALUE",
-         "override a solver field, as --set base_lr=0.02; may be repeated", .run = OPTION_OF_JOB},
+         "override a solver field, as in --set base_lr=0.02; may be repeated",
+         .run = OPTION_OF_JOB},
         {"batch", OPTION_COUNT, &o->batch, "N",
          "training samples per rank and pass, instead of the net's", .run = OPTION_FREE},
         {"global-batch", OPTION_COUNT, &o->global_batch, "N",
          "training samples per iteration over all ranks", .not_with = "batch",
          .why = "counts the samples of all ranks", .run = OPTION_FREE},
         {"reproducible", OPTION_NAME, &r->reproducible, "GRAIN",
-         "the same bits on any number of ranks: --global-batch is cut into grains of GRAIN "
-         "samples (default: 8 grains), which the ranks share evenly",
+         "get the same bits on any number of ranks: ranks share grains of GRAIN samples evenly "
+         "(default: --global-batch in 8 grains)",
          .not_with = "staleness sync-bn drop-stragglers wire lossy math=bf16",
          .why = "adds up whole gradients of ranks in step", .run = OPTION_OF_JOB},
         {"balance", OPTION_NAME, &o->balance, "PARTS",
-         "deal the batch by the speed of the workers, measured at the start, or in PARTS as 3,3,1",
+         "deal the batch by the workers' speed, measured at the start, or in PARTS such as 3,3,1",
          .engines = "cpu cuda", .not_with = "drop-stragglers comm=none",
          .why = "deals one batch to all workers", .run = OPTION_FREE},
         {"shuffle", OPTION_FLAG, &o->shuffle, NULL,
-         "a new order of the training records in each epoch: blocks of 16 neighbours anywhere, and "
-         "every 2048 records of that order among themselves",
+         "shuffle the training records in each epoch: first blocks of 16 neighbours, then the "
+         "records within every 2048 of the new order",
          .engines = "cpu cuda", .run = OPTION_OF_RUN},
         {"sync-bn", OPTION_FLAG, &o->sync_bn, NULL,
-         "normalise in BatchNorm by the mean and variance of all ranks' samples, not of each "
-         "rank's",
+         "BatchNorm normalises by the mean and variance over all ranks, not over its own rank "
+         "alone",
          .engines = "cpu cuda", .not_with = "staleness comm=none drop-stragglers",
          .why = "adds up the statistics of all ranks in every pass", .run = OPTION_OF_RUN},
         {"max-iter", OPTION_COUNT, &o->max_iter, "N",
-         "iterations, instead of the solver's; a test follows the last one, if the solver tests",
+         "iterations, instead of the solver's; a last test follows if the solver has tests",
          .run = OPTION_OF_JOB},
         {"epochs", OPTION_REAL, &o->epochs, "N",
-         "passes over the training data, instead of iterations; N may be a fraction; likewise",
+         "passes over the training data, instead of iterations; N may be a fraction; a last test "
+         "follows if the solver has tests",
          .not_with = "max-iter", .why = "says when training ends", .run = OPTION_OF_JOB},
         {"stop-after", OPTION_COUNT, &o->stop_after, "N",
          "end after N tests in a row without a better accuracy (or loss, if the net has no "
          "accuracy)",
          .engines = "cpu cuda", .run = OPTION_FREE},
         {"snapshot-prefix", OPTION_TEXT, &o->snapshot_prefix, "PREFIX",
-         "snapshots are PREFIX_iter_N..., instead of the solver's", .engines = "cpu cuda",
+         "name snapshots PREFIX_iter_N..., instead of the solver's prefix", .engines = "cpu cuda",
          .run = OPTION_FREE},
         {"stage", OPTION_TEXT, &o->overrides.stages, "LIST",
          "stages added to the training net's state", .flags = OPTION_TUNE | OPTION_CAFFE,
@@ -111,14 +113,14 @@ static void add_training(struct train_request *r, struct option_rows *rows)
         {"phase", OPTION_CALL, NULL, "TRAIN", .parse = parse_phase, .flags = OPTION_CAFFE,
          .run = OPTION_FREE},
         {"fake-data", OPTION_NAME, &r->fake_data, "C,H,W",
-         "train on made-up samples of the net's shapes, without data, tests and snapshots, to try "
-         "a machine; C,H,W: size of images, if neither the net nor its data gives it",
+         "train on made-up samples, without data, tests and snapshots, to try a machine; C,H,W: "
+         "size of images, if the net and its data give none",
          .not_with = "snapshot resume run snapshot-prefix snapshot-every max-bad keep keep-best "
                      "stop-after epochs shuffle",
          .why = "has no records, tests and snapshots", .run = OPTION_FREE},
         {"dry-run", OPTION_FLAG, &o->dry_run, NULL,
-         "set everything up, report data, memory, disk and hosts, and stop: status 0 if it is "
-         "ready to train",
+         "set everything up, report data, memory, disk and hosts, and stop; status 0: ready to "
+         "train",
          .not_with = "summary curves trace log rank-log", .why = "trains nothing",
          .run = OPTION_FREE},
     };
@@ -133,33 +135,34 @@ static void add_endings(struct train_request *r, struct option_rows *rows)
         {.kind = OPTION_GROUP, .help = "snapshots and signals", .run = OPTION_FREE},
         {"on-signal", OPTION_CALL, o->signals, "NAME=EFFECT,...",
          "effect of INT, HUP, TERM, USR1 and XCPU: stop (after a snapshot), snapshot or none, as "
-         "TERM=stop,USR1=snapshot (default: stop; of HUP: snapshot). mpirun passes USR1 on to all "
-         "ranks, and kills them two seconds after Ctrl-C",
+         "TERM=stop,USR1=snapshot (default: stop; HUP: snapshot). mpirun passes USR1 on to all "
+         "ranks, but kills all ranks two seconds after Ctrl-C",
          .parse = signals_parse},
         {"sigint-effect", OPTION_CALL, &o->signals[SIGNAL_INT], "EFFECT",
          .parse = signal_effect_parse, .flags = OPTION_CAFFE},
         {"sighup-effect", OPTION_CALL, &o->signals[SIGNAL_HUP], "EFFECT",
          .parse = signal_effect_parse, .flags = OPTION_CAFFE},
         {"time-limit", OPTION_CALL, &o->deadline, "DURATION",
-         "stop and save before this time is over (4h, 30min, 1:30:00; none; default: the "
+         "save and stop before this time is over: 4h, 30min, 1:30:00 or none (default: the "
          "scheduler's limit)",
          .parse = deadline_parse},
         {"snapshot-every", OPTION_CALL, &o->snapshot_every, "DURATION|P%",
          "write a snapshot at least this often, in addition to the solver's; P%, with --keep: as "
-         "often as snapshots cost no more of the time, such as 1%",
+         "often as snapshots take at most P% of the time, such as 1%",
          .parse = saving_pace_parse, .engines = "cpu cuda"},
         {"max-bad", OPTION_INT, &o->max_bad, "N",
-         "leave out up to N damaged records of each data set and rank, such as an image that "
-         "cannot be decoded or is missing, and name them (default 0: an error)",
+         "leave out and name up to N damaged records per data set and rank, such as missing or "
+         "undecodable images (default 0: an error)",
          .engines = "cpu cuda", .default_words = "0"},
         {"on-nan", OPTION_CALL, &o->skip_nan, "HOW",
-         "if a gradient is not finite: stop (default), or skip: leave its update out on all ranks; "
-         "skip,N: N in a row end training (default 10); MAX pooling passes over NaN, as Caffe's",
+         "if a gradient is not finite: stop (default), or skip: leave the update out on all ranks; "
+         "skip,N: N updates in a row end training (default 10). MAX pooling ignores NaN, as in "
+         "Caffe",
          .parse = on_nan_parse, .engines = "cpu cuda", .default_words = "stop",
          .not_with = "comm=none staleness", .why = "decides for all ranks before any update"},
         {"check-sync", OPTION_COUNT, &o->check_sync, "N",
-         "every N iterations, compare the ranks' parameters, bit for bit", .engines = "cpu cuda",
-         .not_with = "comm=none staleness", .why = "compares parameters that are kept alike",
+         "every N iterations, compare the ranks' parameters bit for bit", .engines = "cpu cuda",
+         .not_with = "comm=none staleness", .why = "needs equal parameters on all ranks",
          .flags = OPTION_TUNE},
         {"stall-timeout", OPTION_CALL, &o->exchange.stall_timeout, "DURATION",
          "treat a rank as lost after this long without progress, or when all ranks wait for it; "
@@ -168,9 +171,9 @@ static void add_endings(struct train_request *r, struct option_rows *rows)
         {"keep", OPTION_COUNT, &o->keep, "N",
          "keep the N newest snapshots of this run (default: all)", .engines = "cpu cuda"},
         {"keep-best", OPTION_NAME, &o->keep_best, "OUTPUT",
-         "save the state that tests best by this output of the test net (lowest for a loss, "
-         "highest otherwise; default: the first accuracy), and keep it as PREFIX_best, whatever "
-         "--keep says",
+         "keep the snapshot with the best test score as PREFIX_best, whatever --keep says. OUTPUT: "
+         "the test net's output that decides (loss: the lowest, else the highest; default: the "
+         "first accuracy)",
          .engines = "cpu cuda", .not_with = "servers",
          .why = "is decided by the workers' test scores"},
     };
@@ -186,16 +189,15 @@ static void add_computing(struct train_request *r, struct option_rows *rows)
         {"gpu", OPTION_TEXT, &r->gpu, "all|LIST", .flags = OPTION_OWN | OPTION_CAFFE,
          .run = OPTION_FREE},
         {"threads", OPTION_THREADS, &o->computing.threads, "N",
-         "compute threads per rank; on dedicated servers for updates (default: all cores of the "
-         "rank; one fewer if it has 20 or more, for communication)",
+         "compute threads per rank; dedicated servers use them for updates (default: all cores of "
+         "the rank; of 20 or more cores, one is left for communication)",
          .flags = OPTION_OWN, .run = OPTION_FREE},
         {"engine", OPTION_TEXT, &o->engine, "cpu|cuda|replay",
-         "compute engine (default: cpu); cuda: each rank of a machine takes one of its GPUs; "
-         "replay computes nothing, see 'poseidon help tuning'",
+         "compute engine (default: cpu); cuda: each rank takes one GPU of its machine; replay "
+         "computes nothing, see 'poseidon help tuning'",
          .flags = OPTION_OWN, .run = OPTION_FREE},
         {"profile", OPTION_TEXT, &o->profile, "FILE",
-         "replay: layer times, a file that poseidon time --profile wrote, or a "
-         "device: " PROFILES_DEVICES,
+         "replay: layer times: a file of poseidon time --profile, or a device: " PROFILES_DEVICES,
          .engines = "replay", .flags = OPTION_OWN | OPTION_TUNE, .run = OPTION_FREE},
         {"dilate", OPTION_COUNT, &o->exchange.dilate, "K",
          "replay: divide the bytes on the network by K, and nothing else", .engines = "replay",
@@ -204,7 +206,7 @@ static void add_computing(struct train_request *r, struct option_rows *rows)
          "cuda: several ranks may compute on one GPU", .engines = "cuda", .flags = OPTION_TUNE,
          .run = OPTION_FREE},
         {"direct", OPTION_CHOICE, &o->exchange.direct, "HOW",
-         "cuda: MPI sends from and to the GPU's own memory: auto (default: if MPI can), on, off",
+         "cuda: MPI sends and receives in GPU memory: auto (default: if MPI can), on, off",
          sync_direct_words, .flags = OPTION_TUNE, .run = OPTION_FREE},
         {"ps-update", OPTION_CHOICE, &o->ps_update, "PLACE",
          "cuda: servers apply the solver on the host or the device; auto (default) measures which "
@@ -235,22 +237,20 @@ static void add_reports(struct train_request *r, struct option_rows *rows)
     const struct option group[] = {
         {.kind = OPTION_GROUP, .help = "reports", .run = OPTION_FREE},
         {"trace", OPTION_CALL, r, "FILE[,A-B]",
-         "write a timeline of all ranks, for ui.perfetto.dev, of these iterations (default: of "
-         "all)",
+         "write a timeline of all ranks for ui.perfetto.dev; A-B: iterations (default: all)",
          .parse = parse_trace},
         {"log", OPTION_TEXT, &o->log, "FILE",
          "write a time breakdown by rank and layer, as JSON lines; each layer's transfer is timed "
          "alone at the end",
          .flags = OPTION_TUNE},
         {"curves", OPTION_LIST, &r->curves, "PATH",
-         "write loss, learning rate and test scores by iteration, during training: FILE.csv, or a "
-         "folder of TensorBoard's event files; a resumed run appends; may be repeated",
+         "write loss, learning rate and test scores during training, to FILE.csv or to a folder as "
+         "TensorBoard's event files; a resumed run appends; may be repeated",
          .engines = "cpu cuda"},
         {"rank-log", OPTION_TEXT, &r->rank_log, "PREFIX",
          "write each rank's log to PREFIX.RANK.log, too", .flags = OPTION_OWN | OPTION_TUNE},
         {"summary", OPTION_TEXT, &o->summary, "FILE",
-         "write the figures of the run as JSON; -: print them, and nothing else, on standard "
-         "output"},
+         "write the run's figures as JSON; -: print only the figures on standard output"},
         {"force", OPTION_FLAG, &r->force, NULL,
          "replace the files of --summary, --curves, --trace and --tune=log if they exist, as "
          "--resume does"},
@@ -284,10 +284,8 @@ int train_options_parse(int argc, char **argv, struct train_request *r)
         .command = "train",
         .synopsis = "--solver=FILE [OPTIONS]",
         .example = "  mpirun -np 4 poseidon train --solver=models/lenet/solver.prototxt",
-        .about =
-            "Trains the net that the solver names; under mpirun -np N, N ranks share every batch. "
-            "Each rank takes batch_size samples per pass: N ranks train like one with N times the "
-            "batch.",
+        .about = "Trains the solver's net. Under mpirun -np N, each of N ranks takes batch_size "
+                 "samples per pass: N ranks train like one rank with N times the batch.",
         .options = rows.row,
         .gpus = &r->gpu,
         .engine = &r->options.engine,

@@ -53,7 +53,7 @@ static int read_parts(const struct job *job, const char *text, int *part, int64_
     }
     return n == job->nworkers
                ? 0
-               : error_set("--balance=%s gives %s, and there are %s: give one for each", text,
+               : error_set("--balance=%s gives %s for %s: expected one part for each worker", text,
                            units_count(n, "part").text, units_count(job->nworkers, "worker").text);
 }
 
@@ -67,14 +67,15 @@ static int deal_by_parts(struct job *job, const char *text, int64_t turn)
         int64_t part = job->samples[w];
 
         if (part * grains % sum)
-            return error_set(
-                "--balance=%s: %" PRId64 " %s cannot be dealt so: rank %d would have "
-                "%.2f of them; expected a multiple of %" PRId64 " by --global-batch=N%s",
-                text, grains, job->options->reproducible ? "grains" : "samples of a pass", w,
-                (double)(part * grains) / (double)sum, sum,
-                job->options->reproducible ? " or --reproducible=GRAIN"
-                : job->iter_size > 1       ? " times iter_size"
-                                           : "");
+            return error_set("--balance=%s: %" PRId64
+                             " %s cannot be dealt in these parts: rank %d would have %.2f; "
+                             "expected a multiple of %" PRId64 " by --global-batch=N%s",
+                             text, grains,
+                             job->options->reproducible ? "grains" : "samples of a pass", w,
+                             (double)(part * grains) / (double)sum, sum,
+                             job->options->reproducible ? " or --reproducible=GRAIN"
+                             : job->iter_size > 1       ? " times iter_size"
+                                                        : "");
         job->samples[w] = (int)(part * grains / sum * grain_of(job));
     }
     return 0;
@@ -176,8 +177,8 @@ int balance_deal(struct job *job, int64_t turn)
     if (!status && gives_parts(job)) {
         status = deal_by_parts(job, job->options->balance, turn);
     } else if (!status && turn / grain_of(job) < job->nworkers) {
-        status = error_set("--balance: %s cannot share %" PRId64 " %s: each needs one; expected a "
-                           "larger --global-batch=N",
+        status = error_set("--balance: %s cannot share %" PRId64
+                           " %s: each worker needs one; expected a larger --global-batch=N",
                            units_count(job->nworkers, "worker").text, turn / grain_of(job),
                            job->options->reproducible ? "grains" : "samples of a pass");
     } else if (!status) {
@@ -350,8 +351,7 @@ static void say_dealt(const struct job *job, const struct deal_worker *workers, 
                       job->topology.host[w], w, share[w],
                       share[w] / deal_seconds(&workers[w], share[w]));
     LOG_INFO(job->log,
-             "Balance: of %" PRId64 " samples a pass %s; computing takes %s, and %s with equal "
-             "shares",
+             "Balance: %" PRId64 " samples a pass: %s; compute time %s, with equal shares %s",
              job->turn, strbuf_text(&text), units_seconds(dealt).text, units_seconds(equal).text);
     strbuf_free(&text);
 }
@@ -400,8 +400,8 @@ int balance_measure_all(struct job *job, struct compute *compute, bool *dealt)
     if (!*dealt)
         return 0;
     if (balance_skip_saved(job->shares.saved) != job->shares.saved)
-        LOG_INFO(job->log, "Balance: the run had other hosts or another batch; its shares are "
-                           "dealt again");
+        LOG_INFO(job->log,
+                 "Balance: the run had other hosts or another batch: shares are dealt again");
     watchdog_step("measuring the speed of workers");
     share = alloc_array(n, sizeof *share, "the shares of a batch");
     workers = alloc_array(n, sizeof *workers, "the speed of workers");

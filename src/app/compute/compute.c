@@ -81,8 +81,8 @@ static int check_outputs(const struct net *net)
 {
     for (int o = 0; o < net->noutputs; o++)
         if (net->outputs[o].sums && shape_elems(&net->outputs[o].blob->value.shape) > 1)
-            return error_set("%s: output '%s' has values for each sample, and with --balance "
-                             "workers have unlike numbers of samples: let a Silence layer take it",
+            return error_set("%s: output '%s' has values for each sample, but --balance gives "
+                             "workers unequal shares: let a Silence layer take the output",
                              net->def->file, net->outputs[o].blob->name);
     return 0;
 }
@@ -185,8 +185,8 @@ static int find_records(const struct compute *compute, struct job *job)
             return error_context("layer '%s'", layer->def->name);
     }
     if (mark.own && job->samples)
-        return error_set("--balance deals the samples of one order to all workers: not with "
-                         "shared_file_system: false, where each has an order of its own");
+        return error_set("--balance deals samples in one order to all workers: not with "
+                         "shared_file_system: false, which gives each worker its own order");
     job->records = mark.known && !mark.own ? mark.nrecords : 0;
     return job->options->shuffle && !mark.known
                ? error_set("%s: --shuffle is for layers that read records (Data, ImageData, "

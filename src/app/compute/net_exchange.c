@@ -69,9 +69,10 @@ int net_exchange_form_all(struct net_exchange *mine, const struct job *job, stru
         .unlike = o->reproducible && job->samples,
         .dry_run = o->dry_run,
         .paces = job->shares.pace,
-        .no_team = o->share_gpu ? "with --tune=share-gpu ranks may compute on one GPU, and NCCL "
-                                  "needs one for each"
-                                : NULL,
+        .no_team =
+            o->share_gpu
+                ? "--tune=share-gpu lets ranks share a GPU, but NCCL needs a GPU for each rank"
+                : NULL,
         .context = mine,
         .say = say,
         .measure = measure,
@@ -119,8 +120,7 @@ int net_exchange_deal_all(struct net_exchange *mine, struct exchange *exchange, 
     exchange_set_shares(shares.pace, job->samples, job->nworkers, job->samples[0]);
     balance_describe(job, &text);
     LOG_INFO(job->log,
-             "Balance: with what the schemes add to the passes, %s; by the model an iteration "
-             "takes %s instead of %s",
+             "Balance: with the schemes' compute time, %s; predicted iteration %s instead of %s",
              strbuf_text(&text), units_seconds(shares.after).text,
              units_seconds(shares.before).text);
     strbuf_free(&text);

@@ -112,9 +112,9 @@ static void say_network(const struct forecast *f, const struct forecast_advice *
 {
     if (advice->enough_Bps <= 0) {
         snprintf(out, bytes,
-                 "No network would reach %.0f %%: on the fastest it is %.2f times, the rest is %s.",
+                 "No network would reach %.0f %%: the fastest gives %.2f times, the rest is %s.",
                  100 * ENOUGH, advice->most_speedup,
-                 advice->balanced_speedup > 0 ? "waiting for the slowest"
+                 advice->balanced_speedup > 0 ? "waiting for the slowest worker"
                                               : "latency, sums and products");
         return;
     }

@@ -74,7 +74,7 @@ static int refuse(const char *device, const char *net, const char *model)
     struct strbuf nets = {0};
 
     list_nets(device, model, &nets);
-    error_set("profile %s: there are no times of the net '%s' on that device (of: %s); measure "
+    error_set("profile %s: no times of the net '%s' on that device (nets with times: %s); measure "
               "with \"poseidon time --profile=FILE\" and give the FILE",
               device, net, nets.length ? nets.data : "none");
     strbuf_free(&nets);
@@ -123,10 +123,10 @@ int profiles_check_batch(const char *file, int batch)
         return -1;
     return timed == 0 || timed == batch
                ? 0
-               : error_set("%s holds the times of a batch of %d samples a pass, and here a pass "
-                           "takes %d: give --batch=%d, or --batch=%d to \"poseidon time "
-                           "--profile\"",
-                           file, timed, batch, timed, batch);
+               : error_set(
+                     "%s holds the times of a batch of %d samples a pass, and here a pass takes %d "
+                     "samples: give --batch=%d, or --batch=%d to \"poseidon time --profile\"",
+                     file, timed, batch, timed, batch);
 }
 
 int profiles_find(const char *text, const char *model, char **file, int *batch)

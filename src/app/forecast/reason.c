@@ -44,8 +44,8 @@ static void explain_choice(const struct forecast *f, const struct forecast_point
                  units_seconds(runner_up->seconds).text);
     else if (mine->compute_seconds + mine->stolen_seconds < computes)
         snprintf(out, bytes,
-                 "%s alone is faster, %s instead of %s, but %s of that is computing, which nothing "
-                 "hides",
+                 "%s alone is faster, %s instead of %s, but %s of it is compute time, which cannot "
+                 "overlap",
                  runner_label.text, units_seconds(runner_up->seconds).text,
                  units_seconds(mine->seconds).text, units_seconds(computes).text);
     else
@@ -89,6 +89,6 @@ void forecast_reason(const struct forecast *f, const struct forecast_point *poin
     else if (point->how.comm.policy == COMM_PAPER)
         explain_rule(f, point, g, out, bytes);
     else
-        snprintf(out, bytes, "as --comm=%s says%s", forecast_comm_name(f),
+        snprintf(out, bytes, "chosen by --comm=%s%s", forecast_comm_name(f),
                  group->factorable ? "" : ", for a layer without factors");
 }

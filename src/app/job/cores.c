@@ -243,7 +243,7 @@ void cores_list_ranks(const char (*texts)[CORES_PLACE_BYTES], int ranks, struct 
         strbuf_printf(out, "%s%s\n", several ? " each: " : ": ", texts[r]);
     }
     if (omitted)
-        strbuf_printf(out, "Ranks on %s of cores compute in the same way\n",
+        strbuf_printf(out, "Ranks on %s of cores: not listed\n",
                       units_count(omitted, "other set").text);
 }
 
@@ -270,12 +270,11 @@ void cores_warn(const struct cores *cores, int threads, bool asked, int rank, st
     if (cores->allowed >= cores->sharers)
         snprintf(fewer, sizeof fewer, "--threads=%d", cores->allowed / cores->sharers);
     if (threads * cores->sharers > cores->allowed)
-        LOG_WARNING(
-            log,
-            "%d compute threads of %s take turns on %s and wait for each other, which may be "
-            "many times slower: start with %s",
-            threads * cores->sharers, units_count(cores->sharers, "rank").text,
-            units_count(cores->allowed, "core").text, fewer);
+        LOG_WARNING(log,
+                    "%d compute threads of %s take turns on %s, which may be many times slower: "
+                    "start with %s",
+                    threads * cores->sharers, units_count(cores->sharers, "rank").text,
+                    units_count(cores->allowed, "core").text, fewer);
     if (threads == 1 && !asked && cores->threads > 1)
         LOG_WARNING(log,
                     "OMP_NUM_THREADS=1 in the environment, which containers and batch systems set, "
@@ -283,8 +282,7 @@ void cores_warn(const struct cores *cores, int threads, bool asked, int rank, st
                     cores->threads - 1, rank, cores->threads, cores->threads);
     if (cores->allowed == 1 && cores->idle > 0)
         LOG_WARNING(log,
-                    "Rank %d is bound to one core, which its threads for computing, communication "
-                    "and input share, while %s of the machine %s idle: start with "
-                    "mpirun --bind-to none",
+                    "Rank %d is bound to one core for computing, communication and input, while %s "
+                    "of the machine %s idle: start with mpirun --bind-to none",
                     rank, units_count(cores->idle, "core").text, cores->idle == 1 ? "is" : "are");
 }

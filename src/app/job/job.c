@@ -168,8 +168,9 @@ static int check_lars(const struct job *job)
     if (!(s->local_gw_ratio > 0))
         return error_set("local_gw_ratio must be above 0, found %g", (double)s->local_gw_ratio);
     if (o->reproducible)
-        return error_set("local_lr_auto measures pieces of parameters, which are others on other "
-                         "ranks: it cannot be combined with --reproducible");
+        return error_set(
+            "local_lr_auto measures each rank's share of the parameters, which depends on the "
+            "number of ranks: it cannot be combined with --reproducible");
     if (job->rule.kind != RULE_SGD && job->rule.kind != RULE_NESTEROV)
         return error_set("local_lr_auto is for the types SGD and Nesterov, found %s",
                          rule_kind_name(job->rule.kind));
@@ -192,11 +193,10 @@ static int check_average(const struct job *job)
     if (!(decay >= 0 && decay < 1))
         return error_set("average_decay is %g; expected 0 to below 1, such as 0.999",
                          (double)decay);
-    return decay > 0 && apart
-               ? error_set("average_decay follows each update of weights that are the same on all "
-                           "ranks: it cannot be combined with %s",
-                           apart)
-               : 0;
+    return decay > 0 && apart ? error_set("average_decay needs the same weights on all ranks after "
+                                          "every update: it cannot be combined with %s",
+                                          apart)
+                              : 0;
 }
 
 static int check_policy(const struct job *job)
@@ -205,8 +205,8 @@ static int check_policy(const struct job *job)
 
     if (job->policy.type != POLICY_PLATEAU || (!job_apart(job) && o->exchange.servers <= 0))
         return 0;
-    return error_set("lr_policy \"plateau\" follows the loss of all workers, which must be known "
-                     "before the next iteration: it cannot be combined with %s",
+    return error_set("lr_policy \"plateau\" needs the loss of all workers before the next "
+                     "iteration: it cannot be combined with %s",
                      job_apart(job) ? job_apart(job) : "--servers, which have no loss");
 }
 
@@ -335,11 +335,11 @@ int job_keep_batch(struct job *job, int64_t kept)
     if (kept <= 0 || o->global_batch > 0 || o->batch > 0)
         return 0;
     if (kept > INT32_MAX || kept % shares)
-        return error_set("--resume: the run takes %" PRId64
-                         " samples an iteration, which %s (times iter_size %d) cannot share "
-                         "evenly: start a number "
-                         "of ranks that divides it, or change it by --global-batch=N",
-                         kept, units_count(job->nworkers, "worker").text, job->iter_size);
+        return error_set(
+            "--resume: the run takes %" PRId64
+            " samples an iteration, which %s (times iter_size %d) cannot share evenly: start a "
+            "number of ranks that divides the samples, or give --global-batch=N",
+            kept, units_count(job->nworkers, "worker").text, job->iter_size);
     job->global_batch = (int)kept;
     return 0;
 }
@@ -355,17 +355,17 @@ int job_cut_grains(struct job *job)
         return 0;
     if (batch <= 0)
         return error_set("--reproducible needs --global-batch=N, the samples of an iteration over "
-                         "all ranks: they stay the same when the ranks become others");
+                         "all ranks, whatever the number of ranks");
     if (grain == 0 || batch != grains * grain)
         return error_set("--reproducible: --global-batch=%d is no multiple of %d, the %s: give "
-                         "--reproducible=GRAIN with a divisor of it",
+                         "--reproducible=GRAIN, a divisor of the batch",
                          batch, given > 0 ? given : grains,
                          given > 0 ? "samples of a grain" : "number of grains");
     if (!unlike && (grains != each * job->nworkers || (job->nworkers > 1 && (each & (each - 1)))))
-        return error_set("--reproducible: %d grains of %d samples over %d workers: expected 1, 2, "
-                         "4, 8 ... for each worker, or one worker: start so many, or give another "
-                         "GRAIN or --balance",
-                         grains, grain, job->nworkers);
+        return error_set(
+            "--reproducible: %d grains of %d samples over %d workers: expected one worker, or 1, "
+            "2, 4, 8 ... grains for each worker: change the ranks or GRAIN, or give --balance",
+            grains, grain, job->nworkers);
     assert(unlike || (grain * each * job->nworkers == batch && each >= 1));
     job->batch = grain;
     job->iter_size = each > 1 ? each : 1;

@@ -32,8 +32,8 @@ static int check_ascending(const char *name, const char *what, const int32_t *va
 static int check_windows(const Caffe__SolverParameter *s)
 {
     if (s->n_plateau_winsize == 0)
-        return error_set("lr_policy \"plateau\" needs plateau_winsize: after how many iterations "
-                         "without a new minimum of the loss the rate drops, once for each drop");
+        return error_set("lr_policy \"plateau\" needs plateau_winsize for each drop of the rate: "
+                         "iterations without a new minimum of the loss");
     for (size_t i = 0; i < s->n_plateau_winsize; i++)
         if (s->plateau_winsize[i] < 1)
             return error_set("lr_policy \"plateau\" needs positive plateau_winsize, found %d",
@@ -63,8 +63,8 @@ static int check(const struct policy *policy)
     if (policy->type == POLICY_PLATEAU)
         return check_windows(s);
     if (policy->type == POLICY_MULTIFIXED && s->n_stagelr == 0)
-        return error_set("lr_policy \"multifixed\" needs stagelr and stageiter, of each stage the "
-                         "rate and the last iteration");
+        return error_set("lr_policy \"multifixed\" needs stagelr and stageiter: rate and last "
+                         "iteration of each stage");
     return policy->type == POLICY_MULTIFIXED
                ? check_ascending(name, "stageiter", s->stageiter, s->n_stageiter)
                : 0;
@@ -120,7 +120,7 @@ int policy_from_solver(const Caffe__SolverParameter *solver, struct policy *poli
         return error_set("expected as many stageiter as stagelr, found %zu and %zu",
                          solver->n_stageiter, solver->n_stagelr);
     if (solver->has_warmup_iter && solver->has_rampup_interval)
-        return error_set("warmup_iter and rampup_interval say the same: expected one of them");
+        return error_set("warmup_iter and rampup_interval mean the same: expected only one");
     return check(policy);
 }
 

@@ -214,8 +214,8 @@ static void remove_stale(const char *path, const char *own_path, const struct ow
 static int refuse(const char *path, const struct owner *owner, double age)
 {
     return error_set(
-        "%s: run '%s' on %s (process %ld) writes snapshots under this prefix, its last sign %.0f s "
-        "ago: end it first, or give the solver another snapshot_prefix",
+        "%s: run '%s' on %s (process %ld) writes snapshots under this prefix, last seen %.0f s "
+        "ago: end that run first, or give the solver another snapshot_prefix",
         path, owner->run, owner->host, owner->pid, age > 0 ? age : 0);
 }
 
@@ -247,10 +247,9 @@ static int contend(const char *path, const char *own_path, int fd, const struct 
             pause_a_second();
             break;
         case STALE:
-            LOG_WARNING(log,
-                        "%s: the lock of run '%s' on %s (process %ld) is stale: it is taken "
-                        "over",
-                        path, owner.run, owner.host, owner.pid);
+            LOG_WARNING(
+                log, "%s: the lock of run '%s' on %s (process %ld) is stale: taking the lock over",
+                path, owner.run, owner.host, owner.pid);
             remove_stale(path, own_path, &owner);
             before->pid = 0;
             break;
@@ -269,8 +268,8 @@ static int contend(const char *path, const char *own_path, int fd, const struct 
                 return refuse(path, &owner, age);
             if (!same_owner(&owner, before))
                 LOG_INFO(log,
-                         "Waiting up to %d s to see whether run '%s' on %s (process %ld), whose "
-                         "lock %s is, still lives",
+                         "Waiting up to %d s to see whether run '%s' on %s (process %ld), owner of "
+                         "%s, still lives",
                          PREFIX_LOCK_STALE, owner.run, owner.host, owner.pid, path);
             *before = owner;
             last = age;
@@ -318,7 +317,7 @@ int prefix_lock_take(const char *prefix, bool patient, struct log *log, struct p
         if (!status) {
             lock->touching = thread_start(&lock->toucher, NULL, touch, lock) == 0;
             if (!lock->touching)
-                status = error_set("%s: no thread can be started that touches it", lock->path);
+                status = error_set("%s: cannot start the thread that renews the lock", lock->path);
         }
         if (status && lock->file.st_ino)
             unlink(lock->path);

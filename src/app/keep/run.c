@@ -34,9 +34,9 @@ static int name_of_newest(struct training_run *run)
     const struct checkpoint_entry *newest = &run->list.entries[0];
 
     if (!newest->owner.run || run_check_name(newest->owner.run))
-        return error_set("--resume: %s does not name its run, and there is no %s: "
-                         "--snapshot=%s resumes from it all the same",
-                         newest->path, run->path, newest->path);
+        return error_set(
+            "--resume: %s does not name its run, and there is no %s: --snapshot=%s resumes anyway",
+            newest->path, run->path, newest->path);
     snprintf(run->file.run, sizeof run->file.run, "%s", newest->owner.run);
     return 0;
 }
@@ -197,17 +197,16 @@ int run_check_same(struct training_run *run)
         if (!strcmp(run->found.digest, run->digest))
             return 0;
         agreement_difference(run->found.about, strbuf_text(&run->about), &difference);
-        error_set(
-            "--resume: %s is of run '%s', which trains something else (%s): give the solver "
-            "another snapshot_prefix to start again, or --snapshot=FILE to resume all the same",
-            run->path, run->found.run,
-            difference.length ? strbuf_text(&difference) : "its digest differs");
+        error_set("--resume: %s is of run '%s', which trains something else (%s): give the solver "
+                  "another snapshot_prefix to start again, or --snapshot=FILE to resume anyway",
+                  run->path, run->found.run,
+                  difference.length ? strbuf_text(&difference) : "its digest differs");
         strbuf_free(&difference);
         return -1;
     }
     if (newest && newest->owner.digest && strcmp(newest->owner.digest, run->digest))
         return error_set("--resume: %s is of run '%s', which trains something else (solver, net, "
-                         "data or seed): --snapshot=FILE resumes from it all the same",
+                         "data or seed): --snapshot=FILE resumes anyway",
                          newest->path, run->file.run);
     return 0;
 }
@@ -254,8 +253,8 @@ static void warn_of_overwriting(const struct training_run *run)
 
     if (run->keeps && newest)
         LOG_WARNING(run->job->log,
-                    "This run overwrites %s of other runs, the newest of them %s of run "
-                    "'%s': another snapshot_prefix (--snapshot-prefix) keeps them",
+                    "This run overwrites %s of other runs (newest: %s of run '%s'): give another "
+                    "--snapshot-prefix to keep those snapshots",
                     units_count(count, "snapshot").text, newest->path,
                     newest->owner.run ? newest->owner.run : "unknown");
 }
@@ -267,7 +266,7 @@ static void tell_others(const struct training_run *run)
 
     if (newest)
         LOG_INFO(run->job->log,
-                 "Ignoring %s of other runs, the newest of them %s of run '%s'; this run is '%s'",
+                 "Ignoring %s of other runs (newest: %s of run '%s'); this run is '%s'",
                  units_count(others, "snapshot").text, newest->path,
                  newest->owner.run ? newest->owner.run : "unknown", run->file.run);
 }
@@ -283,12 +282,12 @@ static int check_rule(const struct training_run *run, const char *path, const ch
         return 0;
     }
     if (!rule_kinds_alike(then, now))
-        return error_set("%s: its history is of type \"%s\", and the solver's type is \"%s\", to "
-                         "which those numbers mean something else; --weights takes the "
-                         "parameters alone",
+        return error_set("%s: its history is of type \"%s\" and means nothing to the solver's type "
+                         "\"%s\"; --weights takes the parameters alone",
                          path, type, rule_kind_name(now));
-    LOG_WARNING(run->job->log, "%s: its history is of type \"%s\"; type \"%s\" goes on with it",
-                path, type, rule_kind_name(now));
+    LOG_WARNING(run->job->log,
+                "%s: its history is of type \"%s\"; type \"%s\" continues with that history", path,
+                type, rule_kind_name(now));
     return 0;
 }
 
@@ -302,9 +301,8 @@ static int try_state(struct training_run *run, const char *path, const char *typ
         return -1;
     if (run->global_batch > 0 && run->global_batch != job_samples(run->job))
         LOG_WARNING(run->job->log,
-                    "The run took %" PRId64 " samples an iteration and takes %" PRId64
-                    " from here on; "
-                    "--global-batch=%" PRId64 " would keep it",
+                    "The run took %" PRId64 " samples an iteration, from here on %" PRId64
+                    "; --global-batch=%" PRId64 " keeps the old number",
                     run->global_batch, job_samples(run->job), run->global_batch);
     return 0;
 }
@@ -343,7 +341,7 @@ int run_resume(struct training_run *run, float *history, struct train_state *at,
         failed++;
     }
     if (failed > 0)
-        return error_set("--resume: none of %s of run '%s' can be read, the last one: %s",
+        return error_set("--resume: none of %s of run '%s' can be read; last error: %s",
                          units_count(failed, "snapshot").text, run->file.run, error_text());
     LOG_INFO(run->job->log, "No snapshot %s_iter_* of run '%s' yet: starting as without --resume",
              run_prefix(run), run->file.run);
@@ -406,12 +404,11 @@ static int count_start(struct training_run *run, int64_t first)
     run->file.starts = again ? run->found.starts + 1 : 1;
     if (run->file.starts <= FRUITLESS_STARTS)
         return 0;
-    return error_set(
-        "run '%s' was started %d times at iteration %" PRId64
-        " and never wrote a later snapshot. If it ended with a message, mend its cause; if its "
-        "time was over, give it more (the job's limit, --time-limit), or save more often "
-        "(snapshot, --snapshot-every). Without %s the next start is the first again",
-        run->file.run, FRUITLESS_STARTS, first, run->path);
+    return error_set("run '%s' was started %d times at iteration %" PRId64
+                     " and never wrote a later snapshot. If a message ended the run, fix its "
+                     "cause; if its time was over, raise the limit (the job's, --time-limit) or "
+                     "save more often (snapshot, --snapshot-every). Removing %s resets the count",
+                     run->file.run, FRUITLESS_STARTS, first, run->path);
 }
 
 /* Says once that a killed run has nothing to resume from. */
@@ -423,13 +420,14 @@ static void tell_unsaved(const struct training_run *run, int64_t first)
 
     if (next >= run->job->max_iter && o->snapshot_every.seconds <= 0 &&
         o->snapshot_every.share <= 0 && !o->keep_best && run->job->max_iter > first)
-        LOG_INFO(run->job->log,
-                 "No snapshot is written before the end: if the run is killed, it starts again at "
-                 "iteration %" PRId64 "; %s",
-                 first,
-                 run_prefix(run) ? "--snapshot-every=1% --keep=2 saves as it goes"
-                                 : "give the solver a snapshot_prefix, and --snapshot-every=1% "
-                                   "--keep=2");
+        LOG_INFO(
+            run->job->log,
+            "No snapshot is written before the end: a killed run starts again at iteration %" PRId64
+            "; %s",
+            first,
+            run_prefix(run)
+                ? "--snapshot-every=1% --keep=2 saves as it goes"
+                : "give the solver a snapshot_prefix, and --snapshot-every=1% --keep=2");
 }
 
 int run_begin(struct training_run *run, int64_t first, char *plan)

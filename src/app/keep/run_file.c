@@ -160,7 +160,7 @@ int run_file_read(const char *path, struct run_file *out, bool *found)
     if (!status && ferror(in))
         status = error_set("cannot read '%s': %s", path, strerror(errno));
     if (!status && !out->run[0])
-        status = error_set("%s: it names no run; --snapshot=FILE does without this file", path);
+        status = error_set("%s names no run; --snapshot=FILE does without this file", path);
     fclose(in);
     if (status)
         run_file_free(out);

@@ -35,17 +35,15 @@ static void tell(struct log *log, const struct sync_residuals *from,
                  const struct sync_residuals *to, size_t left)
 {
     if (!sync_residual_arenas(from) && sync_residual_arenas(to))
-        LOG_WARNING(log,
-                    "The snapshot has no residuals: if its run encoded gradients, too, what it had "
-                    "yet to send is lost, and this run differs from it in its last bits");
+        LOG_WARNING(log, "The snapshot has no residuals: if its run encoded gradients, their "
+                         "unsent rest is lost, and the resumed run differs in its last bits");
     if (from->leaders > 0 && to->leaders > 0 && from->leaders != to->leaders)
-        LOG_INFO(log, "The residuals of %d ranks are dealt evenly to %d", from->leaders,
+        LOG_INFO(log, "The residuals of %d ranks are dealt evenly to %d ranks", from->leaders,
                  to->leaders);
     if (left > 0)
-        LOG_WARNING(log,
-                    "%zu residuals are dropped: what they belong to travels otherwise from "
-                    "here on",
-                    left);
+        LOG_WARNING(
+            log, "%zu residuals are dropped: their parameters are sent in another way from here on",
+            left);
 }
 
 int run_load_residuals_all(struct training_run *run, struct sync *sync,
@@ -110,10 +108,11 @@ int run_save_residuals_all(struct training_run *run, struct sync *sync, struct t
         describe(&of, state->residuals, sizeof state->residuals);
         return 0;
     }
-    LOG_WARNING(run->job->log,
-                "The residuals of iteration %" PRId64 " could not be written: %s. Its snapshot is "
-                "without them: a run that resumes from it is not bit for bit this one",
-                state->iteration, error_text());
+    LOG_WARNING(
+        run->job->log,
+        "The residuals of iteration %" PRId64
+        " could not be written: %s. A run that resumes from its snapshot differs in the last bits",
+        state->iteration, error_text());
     run_drop_residuals(run, state->iteration);
     return 0;
 }

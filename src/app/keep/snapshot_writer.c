@@ -213,7 +213,7 @@ static void put_off(struct snapshot_writer *writer, int64_t iteration)
     } else if (now - writer->warned >= TELL_EVERY && now < writer->until) {
         LOG_WARNING(writer->options.log,
                     "Training is over, and the snapshot of iteration %" PRId64
-                    " could not be written: %s. Trying for %.0f s more; older snapshots stay",
+                    " could not be written: %s. Tries go on for %.0f s; older snapshots stay",
                     iteration, error_text(), writer->until - now);
         writer->warned = now;
     }
@@ -423,8 +423,8 @@ static struct slot *slot_for(struct snapshot_writer *writer, int64_t iteration)
     assert(!holds_best(writer, slot)); /* at most one slot holds the best, and keeps it */
     if (slot->full)
         LOG_WARNING(writer->options.log,
-                    "The snapshot of iteration %" PRId64 ", which could not be written, is "
-                    "replaced by that of iteration %" PRId64,
+                    "The snapshot of iteration %" PRId64
+                    ", which could not be written, is replaced by the one of iteration %" PRId64,
                     checkpoint_iteration(slot->copy), iteration);
     drop(writer, slot);
     return slot;

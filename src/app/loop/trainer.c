@@ -240,7 +240,7 @@ static int set_up(struct trainer *t)
     /* compares first: later steps are collective depending on solver and nets */
     if (job_compare_all(&t->job, job_read(&t->job, &t->setup->notices)))
         return -1;
-    watchdog_step("finding out which hosts there are");
+    watchdog_step("finding the hosts");
     if (find_hosts_all(t))
         return -1;
     watchdog_step("opening the run and its data");

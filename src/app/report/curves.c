@@ -104,7 +104,7 @@ static void put_row(struct curves *c, const struct curves_row *row, const double
     fputc('\n', c->csv);
     if (fflush(c->csv) == 0 && !ferror(c->csv))
         return;
-    LOG_ERROR(c->log, "cannot write '%s': %s; training goes on without it", c->path,
+    LOG_ERROR(c->log, "cannot write '%s': %s; training continues without the file", c->path,
               strerror(errno));
     fclose(c->csv);
     c->csv = NULL;
@@ -195,8 +195,8 @@ int curves_check_folder(const char *folder)
     char first[256];
 
     return find_events(folder, false, first) > 0
-               ? error_set("--curves=%s holds %s of another run already: expected another "
-                           "folder; --force replaces what is there",
+               ? error_set("--curves=%s holds %s of another run already: expected another folder; "
+                           "--force replaces the old files",
                            folder, first)
                : 0;
 }
@@ -261,7 +261,7 @@ static void put_scalar(struct curves *c, int64_t iteration, const char *tag, dou
     event.summary = &summary;
     if (!write_event(c, iteration, &event))
         return;
-    LOG_ERROR(c->log, "%s; training goes on without it", error_text());
+    LOG_ERROR(c->log, "%s; training continues without the file", error_text());
     fclose(c->events);
     c->events = NULL;
 }

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char test_pass_twice[] = "The last batch of a test reaches over the end of the data, and so "
-                               "counts records twice; no smaller batch can be made of the net";
+const char test_pass_twice[] = "The last batch of a test reaches over the end of the data and "
+                               "counts records twice; the net cannot run a smaller batch";
 
 int test_pass_open(struct test_pass *pass, struct net *net, int nranks)
 {

@@ -93,8 +93,7 @@ static void advise_network(const struct figures *figures, double stall, double c
         out->change = CHANGE_OVERLAP;
         out->saves = stall < compute ? stall : compute;
         ADD(out,
-            "--tune=overlap=wfbp: up to %s of the %s spent waiting could pass while the net "
-            "computes",
+            "--tune=overlap=wfbp: up to %s of the %s spent waiting could overlap with computation",
             units_seconds(out->saves).text, units_seconds(stall).text);
     } else if (figures->local) {
         advise_balance(figures, stall, 0, out);
@@ -102,8 +101,8 @@ static void advise_network(const struct figures *figures, double stall, double c
         out->change = CHANGE_TRAFFIC;
         ADD(out,
             "reduce traffic per step: transfers alone take %s, and computation hides at most %s; a "
-            "batch of %.0f per rank instead of %d would balance them if it costs no accuracy, and "
-            "so would a network %.2g times as fast",
+            "batch of %.0f per rank instead of %d, if it costs no accuracy, or a network %.2g "
+            "times as fast would balance them",
             units_seconds(sum.alone).text, units_seconds(compute).text,
             figures->batch * sum.alone / compute + 0.5, figures->batch, sum.alone / compute);
     } else if (sum.alone > 0 && stall > 2 * sum.exposed) {
@@ -112,9 +111,9 @@ static void advise_network(const struct figures *figures, double stall, double c
         out->change = CHANGE_SKEW;
         out->saves = other_stall;
         ADD(out,
-            "load imbalance: %s of %s waiting is for sums of losses and norms, for which every "
-            "rank waits until the last one arrives; display less often, bind ranks, run nothing "
-            "else on the machines",
+            "load imbalance: %s of %s waiting is for sums of losses and norms, where every rank "
+            "waits for the last rank; display less often, bind ranks, run nothing else on the "
+            "machines",
             units_seconds(other_stall).text, units_seconds(stall).text);
     } else if (figures->nranks == 1 || !worst || worst->stall_seconds <= 0) {
         out->saves = 0;
@@ -128,7 +127,7 @@ static void advise_network(const struct figures *figures, double stall, double c
             units_seconds(worst->stall_seconds).text);
         if (worst->alone_seconds >= 0)
             ADD(out, "; its transfer alone takes %s", units_seconds(worst->alone_seconds).text);
-        ADD(out, ". Another scheme or chunk size for it, or a lower latency");
+        ADD(out, ". Try another scheme or chunk size for the layer, or a lower latency");
     }
 }
 
@@ -153,7 +152,7 @@ static void advise_late(const struct figures *figures, struct report_advice *out
     static const char *const words[] = {
         [LATE_COMPUTING] = "computing; check for other jobs there, its clock and its cooling",
         [LATE_INPUT] = "input; check the disk or the file server that it reads from",
-        [LATE_NETWORK] = "network; check its link and its switch's port, and who else uses them"};
+        [LATE_NETWORK] = "network; check its link and switch port, and other traffic there"};
     enum late_cause cause, why = LATE_COMPUTING;
     double most = 0;
     int latest = -1;
@@ -171,8 +170,8 @@ static void advise_late(const struct figures *figures, struct report_advice *out
         return;
     *out = (struct report_advice){.change = CHANGE_STRAGGLER, .which = latest, .saves = most};
     ADD(out,
-        "host %s: rank %d there was late %d of %d times, and the others waited %s an "
-        "iteration for its %s",
+        "host %s: rank %d there was late %d of %d times, and other ranks waited %s an iteration "
+        "for its %s",
         figures->ranks[latest].host, latest, figures->ranks[latest].late.times, figures->looks,
         units_seconds(most).text, words[why]);
 }
@@ -192,8 +191,8 @@ void report_advise(const struct figures *figures, struct report_advice *out)
         *out = (struct report_advice){
             .change = CHANGE_STRAGGLER, .which = compute.most_rank, .saves = behind};
         ADD(out,
-            "host %s: rank %d there computes for %s an iteration, the mean is %s, and all others "
-            "wait for it; check for other jobs there, and how its threads are bound",
+            "host %s: rank %d there computes for %s an iteration, the mean is %s, and all ranks "
+            "wait for this rank; check for other jobs there, and how its threads are bound",
             figures->ranks[compute.most_rank].host, compute.most_rank,
             units_seconds(compute.most).text, units_seconds(compute.mean).text);
     }
@@ -235,12 +234,11 @@ static void put_hidden(const struct figures *figures, struct strbuf *text)
                       units_seconds(sum.alone).text, units_seconds(sum.stall).text);
         return;
     }
-    strbuf_printf(
-        text,
-        "Communication alone, layer after layer, takes %s; training hid %.0f %% of it and "
-        "waited %s for it, and %s for ranks that came later\n",
-        units_seconds(sum.alone).text, 100 * (1 - sum.exposed / sum.alone),
-        units_seconds(sum.exposed).text, units_seconds(sum.stall - sum.exposed).text);
+    strbuf_printf(text,
+                  "Communication alone, layer after layer, takes %s; training hid %.0f %% of that "
+                  "time, and waited %s for transfers and %s for later ranks\n",
+                  units_seconds(sum.alone).text, 100 * (1 - sum.exposed / sum.alone),
+                  units_seconds(sum.exposed).text, units_seconds(sum.stall - sum.exposed).text);
 }
 
 /* Appends whose gradients were dropped, and how many. */

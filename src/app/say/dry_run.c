@@ -70,12 +70,11 @@ int dry_run_limit_memory(const struct job *job, const struct compute *compute, s
     /* values (shared by ranks, perhaps), and per rank a gradient and a part of the history */
     need = params * (1 + locals + (double)job->rule.nhistory * locals / job->nranks);
     if (need > (double)left * locals)
-        return error_set("not ready to train: the net's %zu parameters, their gradients and the "
-                         "solver's history take at least %s on host %s with its %s, and %s "
-                         "of memory are left there",
-                         compute->net->nlearnable, units_bytes(need).text,
-                         job->topology.host[job->rank], units_count(locals, "rank").text,
-                         units_bytes((double)left * locals).text);
+        return error_set(
+            "not ready to train: the net's %zu parameters, their gradients and the solver's "
+            "history take at least %s on host %s with its %s, but only %s of memory is left",
+            compute->net->nlearnable, units_bytes(need).text, job->topology.host[job->rank],
+            units_count(locals, "rank").text, units_bytes((double)left * locals).text);
     *limit = (size_t)left;
     return 0;
 }
@@ -102,10 +101,9 @@ static void put_labels(struct dry_run *out, const struct net *net, const struct 
 
     strbuf_printf(&out->survey, "\n            labels %g to %g", (double)s->least, (double)s->most);
     if (s->nread < s->nrecords)
-        strbuf_printf(&out->survey, " in %s spread over all",
+        strbuf_printf(&out->survey, " in %s spread over the set",
                       units_count((long long)s->nread, "record").text);
-    strbuf_printf(&out->survey, "; the first is %g, the last %g", (double)s->first,
-                  (double)s->last);
+    strbuf_printf(&out->survey, "; first %g, last %g", (double)s->first, (double)s->last);
     if (judged && (s->least < 0 || s->most >= (float)classes || s->fraction))
         strbuf_printf(next_reason(out),
                       "labels of %s are %g to %g%s, but layer '%s' has %zu scores: expected "
@@ -255,7 +253,7 @@ static void put_plan(const struct job *job, const struct exchange *exchange, str
 
     strbuf_printf(out, "%-10s  ", "plan");
     if (plan_is_alone(plan)) {
-        strbuf_printf(out, "%s, nothing travels\n",
+        strbuf_printf(out, "%s, nothing is sent\n",
                       plan->ncomputing == 1        ? "one worker"
                       : exchange->shape.nodes.team ? "workers add up gradients on their GPUs"
                                                    : "workers add up gradients in shared memory");
@@ -305,8 +303,8 @@ static void put_machine(struct dry_run *dry, const struct job *job, const struct
                   units_bytes(first->free).text);
     if (first->free > 0 && first->free < ROOM_TO_GROW_BYTES * count)
         strbuf_printf(next_reason(dry),
-                      "host %s has %s of memory left beside the %s that its %s hold%s (start "
-                      "fewer there, or make the batch smaller)",
+                      "host %s has %s of memory left beside the %s that its %s hold%s (start fewer "
+                      "ranks there, or make the batch smaller)",
                       job->topology.host[number], units_bytes(first->free).text,
                       units_bytes(held).text, units_count(count, "rank").text,
                       count == 1 ? "s" : "");

@@ -80,8 +80,8 @@ static int write_trace(struct output *output)
         warn_of_unreached(output);
     if (written.dropped > 0)
         LOG_WARNING(output->job->log,
-                    "The trace buffer is full: it lacks %s, of its last iterations; "
-                    "--trace=FILE,A-B chooses which ones to keep",
+                    "The trace buffer is full: %s of the last iterations left out; "
+                    "--trace=FILE,A-B chooses iterations",
                     units_count((long long)written.dropped, "event").text);
     return 0;
 }
@@ -137,8 +137,7 @@ static void log_input(struct log *log, const struct figures *figures)
     else
         LOG_INFO(log, "Training never waited for input.");
     if (turned > 0)
-        LOG_INFO(log,
-                 "%s turned upright, as their EXIF data say (each counted whenever it was read)",
+        LOG_INFO(log, "%s turned upright, as EXIF data say (counted at every read)",
                  units_count((long long)turned, "image").text);
 }
 

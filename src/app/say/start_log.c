@@ -27,11 +27,10 @@ static void warn_of_unused(const struct job *job)
     if (solver->snapshot_diff)
         LOG_WARNING(job->log, "%s: snapshot_diff has no effect: snapshots hold no gradients", file);
     if (solver->has_layer_wise_reduce && !solver->layer_wise_reduce)
-        LOG_WARNING(
-            job->log,
-            "%s: layer_wise_reduce: false has no effect; --tune=overlap=none sends gradients "
-            "when all are there",
-            file);
+        LOG_WARNING(job->log,
+                    "%s: layer_wise_reduce: false has no effect; --tune=overlap=none sends "
+                    "gradients after the whole backward pass",
+                    file);
 }
 
 /* Says how often a test goes through its records, unless once or less with whole batches. */
@@ -51,8 +50,9 @@ static void say_pass(const struct job *job, int i, const struct test_pass *pass)
                  i, pass->records, test_pass_samples(pass, pass->batches - 1));
     else if (pass->records && samples > pass->records)
         LOG_WARNING(job->log,
-                    "%s: test net #%d: test_iter %d x batch %" PRIu64 " are %.4g passes over "
-                    "%" PRIu64 " records in every test; test_iter: %" PRIu64 " is one",
+                    "%s: test net #%d: test_iter %d x batch %" PRIu64
+                    " are %.4g passes over %" PRIu64 " records in every test; test_iter: %" PRIu64
+                    " makes one pass",
                     job->options->solver, i, pass->batches, pass->batch,
                     (double)samples / (double)pass->records, pass->records,
                     (pass->records + pass->batch - 1) / pass->batch);
@@ -87,7 +87,7 @@ static void warn_of_settings(const struct job *job, const struct compute *comput
     if (solver->clip_gradients == 0)
         LOG_WARNING(job->log,
                     "%s: clip_gradients is 0: nothing is clipped (Caffe makes every gradient 0; "
-                    "below 0, the default, is off in both)",
+                    "values below 0, the default, turn clipping off in both)",
                     o->solver);
     if (solver->snapshot_format == CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__BINARYPROTO &&
         (solver->snapshot > 0 || solver->snapshot_after_train) &&
@@ -98,8 +98,8 @@ static void warn_of_settings(const struct job *job, const struct compute *comput
                     o->solver);
     if (level_of(job) != 0 && !o->overrides.level)
         LOG_WARNING(job->log,
-                    "%s: the training net's state has level %d, which is taken as it is; 'caffe "
-                    "train' takes level 0 whatever the files say (--tune=level=N)",
+                    "%s: the training net's state has level %d, which is used; 'caffe train' "
+                    "always uses level 0 (--tune=level=N)",
                     o->solver, level_of(job));
     if (cpu && solver->has_solver_mode &&
         solver->solver_mode == CAFFE__SOLVER_PARAMETER__SOLVER_MODE__GPU)
@@ -151,8 +151,8 @@ static void log_joins(const struct job *job, const struct net *net)
         LOG_WARNING(job->log, "--sync-bn: no BatchNorm of the net makes statistics in training");
     else if (alone > 0 && job->nworkers > 1 && !job->options->reproducible)
         LOG_INFO(job->log,
-                 "BatchNorm: each of %d workers normalises by the samples of its own pass; "
-                 "--sync-bn takes those of all",
+                 "BatchNorm: each of %d workers normalises by its own samples; --sync-bn "
+                 "normalises over all workers",
                  job->nworkers);
 }
 
@@ -163,11 +163,11 @@ static void log_sums(const struct job *job, const struct net *net)
 
     net_list_sums(net, &list);
     if (list.length && job->nworkers > 1 && !job_shares_batch(job))
-        LOG_INFO(job->log,
-                 "These losses are sums over the samples of a rank, and training takes their mean "
-                 "over the ranks, as Caffe's several GPUs do; --global-batch=%d makes them sums "
-                 "over all samples, as on one rank: %s",
-                 (int)job_samples(job), strbuf_text(&list));
+        LOG_INFO(
+            job->log,
+            "These losses are sums over a rank's samples, averaged over the ranks as Caffe does "
+            "over GPUs; --global-batch=%d makes them sums over all samples, as on one rank: %s",
+            (int)job_samples(job), strbuf_text(&list));
     strbuf_free(&list);
 }
 
@@ -293,25 +293,24 @@ static void log_choices(const struct job *job, const struct compute *compute)
 /* Describes a node that has all ranks, with no other node to communicate with. */
 static void log_only_node(const struct job *job, const struct exchange *exchange)
 {
-    char updates[48] = "each updates its share of the parameters";
+    char updates[48] = "each worker updates its share of the parameters";
 
     if (exchange->plan->rails == 1)
-        snprintf(updates, sizeof updates, "one of them updates the parameters");
+        snprintf(updates, sizeof updates, "one worker updates the parameters");
     else if (exchange->plan->rails < job->nworkers)
-        snprintf(updates, sizeof updates, "%d of them update the parameters",
+        snprintf(updates, sizeof updates, "%d workers update the parameters",
                  exchange->plan->rails);
-    LOG_INFO(job->log, "%d workers on one machine add up their gradients in its memory; %s",
+    LOG_INFO(job->log, "%d workers on one machine add up gradients in shared memory; %s",
              job->nworkers, updates);
 }
 
 static void log_nodes(const struct job *job, const struct exchange *exchange)
 {
-    char leaders[64] = "the leader of each communicates for it";
+    char leaders[64] = "one leader a node communicates";
 
     if (exchange->plan->rails > 1)
-        snprintf(leaders, sizeof leaders, "%d leaders of each communicate for it",
-                 exchange->plan->rails);
-    LOG_INFO(job->log, "%d workers on %s add up their gradients %s%s; %s", job->nworkers,
+        snprintf(leaders, sizeof leaders, "%d leaders a node communicate", exchange->plan->rails);
+    LOG_INFO(job->log, "%d workers on %s add up gradients %s%s; %s", job->nworkers,
              units_count(exchange->shape.nodes.nnodes, "node").text,
              exchange->node->team ? "by " : "in shared memory",
              exchange->node->team ? exchange->team : "", leaders);
@@ -348,15 +347,16 @@ void output_log_start(const struct output *output, const char *notices, const ch
     if (!job->options->json)
         net_table_print(compute->net, exchange->plan, stdout);
     if (job->blank)
-        LOG_WARNING(job->log,
-                    "Replaying %s: passes take the time it says and compute nothing. Every loss is "
-                    "0 (replayed, not computed); no data is read, tests and snapshots are skipped",
-                    job->options->profile);
+        LOG_WARNING(
+            job->log,
+            "Replaying %s: passes take the profile's times and compute nothing. Every loss is 0 "
+            "(replayed, not computed); no data is read, tests and snapshots are skipped",
+            job->options->profile);
     else
         LOG_INFO(job->log, "Use %s.", words ? words : "CPU");
     if (compute->fake)
-        LOG_WARNING(job->log, "--fake-data: every pass is given the same made-up samples; no data "
-                              "is read, tests and snapshots are skipped");
+        LOG_WARNING(job->log, "--fake-data: every pass gets the same made-up samples; no data is "
+                              "read, tests and snapshots are skipped");
     warn_of_settings(job, compute);
     log_decays(job, compute->net);
     log_sums(job, compute->net);
@@ -375,12 +375,12 @@ void output_log_start(const struct output *output, const char *notices, const ch
         char processor[ENGINE_PROCESSOR_WORDS] = "";
 
         engine_processor(job->options->engine, processor);
-        LOG_INFO(
-            job->log,
-            "Reproducible: %s, each a pass with BatchNorm statistics of its own; the "
-            "same bits on any number of workers that have 1, 2, 4, 8 ... of them each, on one, "
-            "and with --balance, on the same processors and oneDNN (%s)",
-            units_count(job_grains(job), "grain").text, processor[0] ? processor : "not known");
+        LOG_INFO(job->log,
+                 "Reproducible: %s, each a pass with its own BatchNorm statistics. The bits stay "
+                 "the same on one worker, with 1, 2, 4, 8 ... grains per worker, and with "
+                 "--balance, on the same processors and oneDNN (%s)",
+                 units_count(job_grains(job), "grain").text,
+                 processor[0] ? processor : "not known");
     }
     if (job->solver->local_lr_auto)
         LOG_INFO(job->log,
@@ -393,7 +393,7 @@ void output_log_start(const struct output *output, const char *notices, const ch
     if (job->options->exchange.drop > 0)
         LOG_INFO(job->log,
                  "No iteration waits for the last %d of %d workers' gradients: results depend on "
-                 "timing. A rank that is stopped holds all up if it serves others%s",
+                 "timing. A stopped rank holds up all ranks if it serves parameters%s",
                  job->options->exchange.drop, job->nworkers,
                  job->options->exchange.servers > 0 ? "" : ", as all do here: give --servers=N");
     if (exchange->node && plan_is_alone(exchange->plan) && !exchange->node->team)

@@ -61,7 +61,7 @@ static void warn_of_launcher(struct monitor *monitor)
         return;
     LOG_INFO(monitor->job->log,
              "Stopping and saving takes up to %.0f s here, but mpirun kills its ranks %.0f s after "
-             "Ctrl-C: send it SIGUSR1 instead (kill -USR1), or start it with --mca "
+             "Ctrl-C: send mpirun SIGUSR1 instead (kill -USR1), or start mpirun with --mca "
              "odls_base_sigkill_timeout %.0f",
              ceil(needs), lives, ceil(needs));
 }

@@ -23,7 +23,7 @@ static int read_number(const char *name, double *out)
     errno = 0;
     *out = strtod(text, &end);
     if (errno || *end || !(*out > 0) || *out > 1e15)
-        return error_set("%s=%s: expected a number of seconds; --time-limit=none does without it",
+        return error_set("%s=%s: expected a number of seconds; --time-limit=none sets no limit",
                          name, text);
     return 0;
 }

@@ -96,12 +96,12 @@ void monitor_explain_loss(struct monitor *monitor, double loss)
     if (monitor->explained || !(times > 0.5) || fabs(times - round(times)) > 1e-5 * times)
         return;
     monitor->explained = true;
-    LOG_WARNING(monitor->job->log,
-                "The loss %g is %.0f times 87.3365, the -log of the smallest float: the net gives "
-                "every right class the probability 0. Usual causes: base_lr is too high, the data "
-                "are not scaled (transform_param { scale: 0.00390625 }), or labels are not those "
-                "of the outputs",
-                loss, round(times));
+    LOG_WARNING(
+        monitor->job->log,
+        "The loss %g is %.0f times 87.3365, the -log of the smallest float: the net gives every "
+        "right class the probability 0. Usual causes: base_lr is too high, the data are not scaled "
+        "(transform_param { scale: 0.00390625 }), or labels do not match the outputs",
+        loss, round(times));
 }
 
 int monitor_check_outcome(struct monitor *monitor, const struct rates *rates,
@@ -153,16 +153,15 @@ int monitor_open_skips(struct monitor *monitor, const struct plan *plan)
     for (int b = 0; b < plan->nbuckets; b++)
         for (int c = plan->buckets[b].first_chunk, n = plan->buckets[b].nchunks; n > 0; c++, n--)
             if (plan->buckets[b].scheme && plan_codec(plan, c))
-                return error_set(
-                    "--on-nan=skip: layer '%s' travels with error feedback (onebit, bf16), "
-                    "whose residual would keep what is not finite for later updates; "
-                    "use another --comm without --lossy",
-                    plan->buckets[b].name);
+                return error_set("--on-nan=skip: layer '%s' travels with error feedback (onebit, "
+                                 "bf16), whose residual would carry NaN and infinity into later "
+                                 "updates; use another --comm without --lossy",
+                                 plan->buckets[b].name);
     if (count == 0 || job_shares(monitor->job) > 1) /* grains keep running averages of their own */
         return 0;
     if (monitor->compute->engine.device.i->describe)
         return error_set("--on-nan=skip: the running averages of BatchNorm are in the memory of "
-                         "--engine=%s and cannot be taken back; use --engine=cpu",
+                         "--engine=%s and cannot be restored; use --engine=cpu",
                          o->engine);
     return OWN(monitor->job->owner, monitor->statistics, 2 * count, "running averages");
 }
@@ -236,10 +235,11 @@ int checks_compare_values(const struct job *job, const struct compute *compute, 
             differing = r;
     free(digests);
     if (!status && differing >= 0)
-        return error_set(
-            "iteration %" PRId64 ": --tune=check-sync: the parameters of rank %d on %s are "
-            "not those of rank 0 on %s: memory or a link is damaged, or this is a "
-            "defect; --resume continues from the newest snapshot",
-            iteration, differing, job->topology.host[differing], job->topology.host[0]);
+        return error_set("iteration %" PRId64
+                         ": --tune=check-sync: the parameters of rank %d on %s differ from those "
+                         "of rank 0 on %s: memory or a link is damaged, or poseidon has a defect; "
+                         "--resume continues from the newest snapshot",
+                         iteration, differing, job->topology.host[differing],
+                         job->topology.host[0]);
     return status;
 }

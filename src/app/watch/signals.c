@@ -64,10 +64,9 @@ int signals_parse(const char *option, const char *text, void *target)
         int kind = rest > 0 ? find_kind(at, length) : SIGNALS;
 
         if (kind == SIGNALS)
-            return error_set(
-                "%s=%s: expected signals of INT, HUP, TERM, USR1 and XCPU with what each does, "
-                "as TERM=stop,USR1=snapshot",
-                option, text);
+            return error_set("%s=%s: expected effects of INT, HUP, TERM, USR1 or XCPU, such as "
+                             "TERM=stop,USR1=snapshot",
+                             option, text);
         snprintf(effect, sizeof effect, "%.*s", (int)rest - 1, at + length + 1);
         if (signal_effect_parse(option, effect, &effects[kind]))
             return -1;
@@ -96,7 +95,7 @@ int signals_catch(const enum signal_effect effects[SIGNALS])
     }
     all_kinds(&set);
     if (sigprocmask(SIG_BLOCK, &set, NULL))
-        return error_set("signals cannot be held back: %s", strerror(errno));
+        return error_set("signals cannot be blocked: %s", strerror(errno));
     return 0;
 }
 
