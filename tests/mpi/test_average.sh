@@ -114,7 +114,7 @@ for apart in --tune=staleness --tune=drop-stragglers --comm=none; do
     *) option="$apart=1 --comm=ps --hierarchy=off" ;;
     esac
     # shellcheck disable=SC2086 # options
-    refused "solver.prototxt: average_decay follows .* it cannot be combined with $apart" $option
+    refused "solver.prototxt: average_decay needs .* it cannot be combined with $apart" $option
 done
 rm -f s_iter_* s.run
 cp one/s_iter_2.* .
