@@ -66,7 +66,7 @@ says '--tune=dilate is for --engine=replay alone' --tune=dilate=4
 says 'computes nothing and trains nothing: --weights does not apply' --engine=replay --weights=x.h5
 # what "poseidon time" writes knows its batch
 "$POSEIDON" time --model=net.prototxt --batch=4 --input-shape=1,28,28 --iterations=1 --profile=batch4.csv >time.log 2>&1 || { fail 'poseidon time'; tail -n 3 time.log; }
-says 'batch4.csv holds the times of a batch of 4 samples a pass, and here a pass takes 8: give --batch=4,' \
+says 'batch4.csv holds the times of a batch of 4 samples a pass, and here a pass takes 8 samples: give --batch=4,' \
     --engine=replay --tune=profile=batch4.csv --fake-data=1,28,28 --batch=8
 train 2 batch4.log --solver=solver.prototxt --engine=replay --tune=profile=batch4.csv --fake-data=1,28,28 --batch=4 \
     --max-iter=2 || { fail 'the batch of the profile'; tail -n 3 batch4.log; }
