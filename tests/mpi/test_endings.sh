@@ -123,7 +123,7 @@ ended 75
 rm -rf away
 grep -q "The folder '$work/out' is gone; it is made again" stop.log || { fail 'it is not said that the folder is made again'; grep ' W ' stop.log; }
 [ -f "$(ls out/run_iter_*.solverstate.h5 | tail -n 1)" ] || fail 'the last snapshot is not there'
-waits='Training is over, and the snapshot of iteration [0-9]* could not be written: .*Not a directory. Trying for [56][0-9][0-9] s more'
+waits='Training is over, and the snapshot of iteration [0-9]* could not be written: .*Not a directory. Tries go on for [56][0-9][0-9] s'
 interrupt block
 await "$waits"
 sleep 3 # two more tries, after 1 s and after 3 s, which show in nothing else: the seconds are what is tested
