@@ -2,7 +2,7 @@
  *
  * Small writes (loss weights, ends of parameters) go through page-locked slots and cost the host a
  * copy. Large writes (a batch of images) go through one of two buffers on the device: the next
- * batch is under way while the GPU works on the last. */
+ * batch is copied while the GPU works on the last. */
 #include "cuda_internal.h"
 
 #include "util/error.h"

@@ -28,7 +28,7 @@ const struct cuda_kind cuda_interp = {.blobs = CUDA_AS_BOTTOM, .run = interp_run
 struct spp {
     struct cuda_op op;
     struct kernel_spp kernel;
-    void *winner; /* MAX in TRAIN: places of the maxima */
+    void *winner; /* MAX in TRAIN: indices of the maxima in the plane */
 };
 
 static int spp_create(struct cuda_op *op)

@@ -1,4 +1,4 @@
-/* Engines by name. A new engine is its table and one line here. */
+/* Engines by name. A new engine adds its table and one line here. */
 #include "engine/engine.h"
 
 #include "engine/engine_internal.h"

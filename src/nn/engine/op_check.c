@@ -130,7 +130,7 @@ int op_check_top_k(int top_k, int64_t values, const char *what)
     return error_set("top_k is %d; expected 1 to the number of %s, %" PRId64, top_k, what, values);
 }
 
-/* Checks that bottom and top have `least` to `most` axes (words: which) and one batch size. */
+/* Checks that bottom and top have `least` to `most` axes, called `words`, and one batch size. */
 static int check_axes(const struct op_args *args, int least, int most, const char *words)
 {
     const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);

@@ -66,7 +66,7 @@ static int prelu_check(const struct op_args *args)
 const struct op_signature op_signature_prelu = {
     {1, 1}, {1, 1}, {1, 1}, .in_place = OP_UNTRAINED, .like_bottom = true, .check = prelu_check};
 
-/* The first of gain and bias may be bottom 1; the rest are parameters. */
+/* Checks gain and bias: the first may be bottom 1, the rest are parameters. */
 static int scale_check(const struct op_args *args)
 {
     const struct scale_args *a = &args->u.scale;

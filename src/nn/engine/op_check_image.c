@@ -7,7 +7,7 @@
 
 #include <inttypes.h>
 
-/* Checks that the windows over `image` have as many places as `places`. */
+/* Checks that `places` has one element for each position of the windows over `image`. */
 static int conv_check_windows(const struct conv_args *a, const struct shape *image,
                               const struct shape *places)
 {
@@ -44,7 +44,7 @@ static int conv_check_params(const struct op_args *args)
     return op_check_weight_and_bias(args, in * (out / a->group) * places, a->bias, out);
 }
 
-/* A deconvolution's windows lie over its top. */
+/* Checks shapes and parameters; a deconvolution's windows lie over its top. */
 static int conv_check(const struct op_args *args)
 {
     const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
@@ -135,7 +135,7 @@ static int interp_check(const struct op_args *args)
 const struct op_signature op_signature_interp = {
     {1, 1}, {1, 1}, .blind_backward = true, .check = interp_check};
 
-/* Checks that no bin of a level is empty: the first begins in the padding. */
+/* Checks that no bin of a level lies in the padding alone, as the first or the last could. */
 static int spp_check_level(const struct shape *x, int level)
 {
     const struct op_windows w = op_spp_windows(x, level);

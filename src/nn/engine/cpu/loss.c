@@ -209,7 +209,7 @@ static int multinomial_loss_gradient(struct cpu_op *op, int bottom, float *dx)
 
 LOSS_KIND(multinomial_loss, 2);
 
-/* Returns true if `similar`, cut to an integer, is not 0. */
+/* Returns true if `similar`, truncated to an integer, is not 0. */
 static bool contrastive_similar(float similar)
 {
     return fabsf(similar) >= 1;
