@@ -158,7 +158,7 @@ static int buffer_reserve(struct buffer *buffer, size_t bytes)
 static int labels_check(struct cuda_engine *engine)
 {
     struct kernel_bad bad = *(volatile struct kernel_bad *)engine->bad;
-    const char *fault = bad.label == floorf(bad.label) ? "outside" : "no whole number of";
+    const char *fault = bad.label == floorf(bad.label) ? "outside" : "not a whole number in";
 
     if (!bad.position)
         return 0;

@@ -42,7 +42,7 @@ static int pool_create(struct cuda_op *op)
         return 0;
     pool->where =
         cuda_op_alloc(op, shape_elems(&op->args.tops[0]->value.shape) * sizeof *pool->where,
-                      "the places that pooling chose");
+                      "the indices that pooling chose");
     return pool->where ? 0 : -1;
 }
 

@@ -47,7 +47,7 @@ static int spp_create(struct cuda_op *op)
     if (!op->args.train || !spp->kernel.max)
         return 0;
     spp->winner = cuda_op_alloc(op, shape_elems(&op->args.tops[0]->value.shape) * sizeof(int32_t),
-                                "the places of maxima");
+                                "the indices of maxima");
     return spp->winner ? 0 : -1;
 }
 

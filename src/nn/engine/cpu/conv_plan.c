@@ -171,7 +171,7 @@ static int find_formats(enum conv_pass pass, const struct shape *bottom, const s
     if (cpu_format_find(conv_desc_md(answer->desc, args[pass][0]), bottom, &answer->formats.src) &&
         cpu_format_find(conv_desc_md(answer->desc, args[pass][1]), top, &answer->formats.dst))
         return 0;
-    return error_set("oneDNN's convolution chose a format that is not known here");
+    return error_set("oneDNN chose an unknown memory format for a convolution");
 }
 
 /* Asks oneDNN for the primitive of one slice, for one thread; with 0 slices, of all images, for all

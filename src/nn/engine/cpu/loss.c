@@ -22,7 +22,7 @@ int scores_label(const struct cpu_op *op, const struct scores *s, int64_t i, int
     if (!fits || value < 0 || (int)value >= s->classes)
         return error_set("label %g of sample %" PRId64 " of the batch is %s 0..%" PRId64
                          " (the scores have %" PRId64 " classes)",
-                         (double)value, i / s->inner, whole ? "outside" : "no whole number of",
+                         (double)value, i / s->inner, whole ? "outside" : "not a whole number in",
                          s->classes - 1, s->classes);
     *out = (int)value;
     return 0;

@@ -352,10 +352,10 @@ static int pool_create(struct cpu_op *op)
         return 0;
     tops = cpu_tensor_stored(&op->args.tops[0]->value);
     if (pool->usual) {
-        pool->numbers = cpu_op_alloc(op, tops, "the places that pooling chose");
+        pool->numbers = cpu_op_alloc(op, tops, "the indices that pooling chose");
         return pool->numbers ? 0 : -1;
     }
-    pool->where = cpu_op_alloc(op, tops * sizeof *pool->where, "the places that pooling chose");
+    pool->where = cpu_op_alloc(op, tops * sizeof *pool->where, "the indices that pooling chose");
     return pool->where ? 0 : -1;
 }
 
@@ -441,7 +441,7 @@ static int spp_create(struct cpu_op *op)
     if (!op->args.train || op->args.u.spp.method != POOL_MAX)
         return 0;
     spp->where = cpu_op_alloc(op, shape_elems(&op->args.tops[0]->value.shape) * sizeof *spp->where,
-                              "the places of maxima");
+                              "the indices of maxima");
     return spp->where ? 0 : -1;
 }
 

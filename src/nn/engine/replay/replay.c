@@ -190,7 +190,7 @@ static int grow_zeros(struct replay_engine *engine, size_t elems)
     replay_free(engine, engine->zeros);
     engine->zeros = NULL;
     engine->nzeros = 0;
-    if (replay_alloc(engine, elems * sizeof(float), "blank factors", &zeros))
+    if (replay_alloc(engine, elems * sizeof(float), "sufficient factors", &zeros))
         return -1;
     engine->zeros = zeros;
     engine->nzeros = elems;
