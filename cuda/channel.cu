@@ -35,7 +35,7 @@ static struct channel_shape channel_shape(const struct kernel_channels *v, int l
     return s;
 }
 
-/* A thread's part of one stripe. c: its first channel; not below v.channels: no part. Positions are
+/* A thread's part of one stripe. c: its first channel; at least v.channels: no part. Positions are
  * begin, begin + step, ... below end. */
 struct channel_part {
     int wide, stripe, c, begin, end, step;

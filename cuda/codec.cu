@@ -26,7 +26,8 @@ cudaError_t kernel_encode_bf16(cudaStream_t stream, const float *x, float *resid
     return cudaGetLastError();
 }
 
-/* Sums of one row by lane. sum[0]: negative values; sum[1], and the count others: the rest. */
+/* Sums of one row by lane. sum[0]: of negative values; sum[1]: of the rest, whose count is
+ * `others`. */
 struct row_sums {
     double sum[2][CODEC_LANES];
     uint32_t others[CODEC_LANES];

@@ -106,7 +106,7 @@ static int concat_forward(struct cuda_op *op)
     return 0;
 }
 
-/* Cuts a part's gradient out of dy. With a fused ReLU, the top's values show where the ReLU cut. */
+/* Cuts a part's gradient out of dy. With a fused ReLU, dx is 0 where the top is not positive. */
 static int concat_gradient(struct cuda_op *op, int i, void *dx)
 {
     const struct joint *joint = (const struct joint *)op;
@@ -185,7 +185,7 @@ static int split_gradient(struct cuda_op *op, int bottom, void *dx)
     cudaStream_t stream = op->engine->stream;
     enum cuda_type type = cuda_bottom_type(op);
     size_t n = shape_elems(&op->args.bottoms[bottom]->value.shape);
-    const void *sum = NULL; /* the first gradient, then dx with the sum so far */
+    const void *sum = NULL; /* sum of gradients so far: the first top's gradient, then dx */
 
     for (int i = 0; i < op->args.ntops; i++) {
         const struct blob *top = op->args.tops[i];

@@ -35,7 +35,7 @@ struct conv {
     bool transposed;
     struct kernel_conv shape;                           /* convolution from image to places */
     struct cuda_plan *to_places, *to_image, *to_weight; /* NULL: by conv.cu */
-    struct cuda_param weight; /* copied as (O, places in the kernel, C per group) */
+    struct cuda_param weight; /* copy in layout (O, kernel..., C per group) */
     bool biased;              /* the plan adds the bias, and applies the ReLU */
     struct cuda_param bias;   /* bias that the plan reads, with `biased` */
 };
@@ -182,14 +182,14 @@ static int conv_weight_backward(struct conv *conv, const void *image, const void
         return -1;
     if (direct)
         return 0;
-    /* from (O, places, C) to (O, C, places) */
+    /* from (O, kernel..., C) to (O, C, kernel...) */
     return cuda_check(kernel_transpose(engine->stream, type, dw, CUDA_F32, param->grad,
                                        weight->outer, weight->columns, weight->rows,
                                        param->accumulate));
 }
 
-/* Computes the bias's gradient. With a fused ReLU, makes dy 0 in place where the ReLU cut: from
- * here on only this operator reads dy. */
+/* Computes the bias's gradient. With a fused ReLU, first makes dy 0 in place where y is not
+ * positive: only this operator reads dy from here on. */
 static int conv_bias_backward(struct conv *conv)
 {
     const struct cuda_op *op = &conv->op;

@@ -1,6 +1,6 @@
 /* Windows as columns, on plain tensors; and convolution by its definition: channels last, weights
- * (output, place in the kernel, channel). The convolution is slow. It serves the rare shapes for
- * which cuDNN has no kernel under the asked precision, and is the reference for cuDNN's kernels. */
+ * (output, kernel..., channel). The convolution is slow. It serves the rare shapes for which cuDNN
+ * has no kernel under the asked precision, and is the reference for cuDNN's kernels. */
 #include "kernel.cuh"
 
 /* A position in a tensor with channels last: channel, place on each axis, sample. */
@@ -22,13 +22,13 @@ static DEVICE struct conv_at conv_at_of(uint32_t i, int channels, const int size
     return a;
 }
 
-/* Loops over the places of the kernel: q, r, s on the three axes, `tap` the place's number. */
+/* Loops over the elements of the kernel: q, r, s on the three axes; `tap` is their number. */
 #define FOR_TAPS(v, tap)                                                                           \
     for (int tap = 0, q = 0; q < (v).kernel[0]; q++)                                               \
         for (int r = 0; r < (v).kernel[1]; r++)                                                    \
             for (int s = 0; s < (v).kernel[2]; s++, tap++)
 
-/* Returns the pixel on an axis that place k of the kernel meets in a window; may be padding. */
+/* Returns the pixel on an axis under element k of the kernel, in a window; may be padding. */
 static DEVICE int conv_pixel_at(const struct kernel_conv &v, int axis, int window, int k)
 {
     return window * v.stride[axis] - v.pad[axis] + k * v.dilation[axis];
@@ -45,7 +45,7 @@ static DEVICE int conv_pixel(const struct kernel_conv &v, const int at[3], int q
     return (d * v.size[1] + h) * v.size[2] + w;
 }
 
-/* Returns the window on an axis whose place k meets the pixel; -1: none. */
+/* Returns the window on an axis whose element k lies over the pixel; -1: none. */
 static DEVICE int conv_window_at(const struct kernel_conv &v, int axis, int pixel, int k)
 {
     int begin = pixel + v.pad[axis] - k * v.dilation[axis];

@@ -59,7 +59,7 @@ struct cuda_engine {
     enum cuda_type type;   /* element type of activations */
     bool deterministic;
     size_t workspace;                   /* limit for the libraries, bytes */
-    struct cuda_work work[WORK_SLOTS];  /* grow with new operators; fixed while operators run */
+    struct cuda_work work[WORK_SLOTS];  /* grows only while operators are created */
     struct cuda_staging *staging;       /* see device_memory.c */
     struct choices *choices;            /* see choice_file.h */
     cudnnBackendDescriptor_t described; /* description of the device for cuDNN's heuristics */
@@ -68,12 +68,12 @@ struct cuda_engine {
     /* Device memory: the running pass, read by recorded operators; NULL before the first pass. */
     struct kernel_pass *pass;
     struct kernel_pass prepared;  /* contents of *pass */
-    unsigned generation;          /* count of moved work slots; older recordings are stale */
+    unsigned generation;          /* number of moves of work slots; a move makes recordings stale */
     double *sums;                 /* device memory: partial sums of sumsq, and its result */
     struct kernel_bad *bad;       /* host memory that the device writes: a label out of range */
     struct cuda_team *team;       /* see team.c; NULL: this rank has no team */
     struct cuda_matmul *products; /* products that cuda_gemm keeps (matmul.c) */
-    cudaEvent_t guest;            /* a place in the program's stream (memory_device.c) */
+    cudaEvent_t guest;            /* event in the calling program's stream (memory_device.c) */
 };
 
 /* A tensor that an operator reads or writes in a format that may differ from the tensor's own. */
@@ -110,8 +110,8 @@ enum cuda_blobs {
     CUDA_FLOATS,    /* plain floats */
 };
 
-/* A kind of operator. forward and backward find op->pass. create finds a struct cuda_op filled, and
- * zeros behind it. destroy must cope with a create that failed midway. */
+/* Functions of one kind of operator. forward and backward find op->pass. create gets a filled
+ * struct cuda_op, with zeros behind it. destroy must cope with a create that failed midway. */
 struct cuda_kind {
     size_t size; /* bytes of the operator's struct; 0: a struct cuda_op */
     enum cuda_blobs blobs;
@@ -151,7 +151,7 @@ int cuda_status(cudaError_t status, const char *call);
 int cuda_cudnn_status(const struct cuda_engine *engine, cudnnStatus_t status, const char *call);
 int cuda_cublaslt_status(const struct cuda_engine *engine, cublasStatus_t status, const char *call);
 
-/* gpu.c: selects GPU `which`, modulo the number of visible GPUs. */
+/* gpu.c: selects visible GPU number `which`, modulo their number. */
 int cuda_device_open(struct cuda_engine *engine, int which);
 
 /* base.c. Open fills a zeroed struct, with cuDNN if dnn; workspace 0: a default. Close copes with
@@ -170,10 +170,10 @@ void cuda_free(void *context, void *memory);                /* device_i.free; us
 int cuda_work_reserve(struct cuda_engine *engine, enum cuda_work_slot slot, size_t bytes);
 int cuda_staging_open(struct cuda_engine *engine);
 void cuda_staging_close(struct cuda_engine *engine);
-/* Copies at most 16 KiB from the host, in turn with the operators; `from` may then be changed. */
+/* Copies at most 16 KiB from the host, in order with operators. `from` may change after return. */
 int cuda_write_small(struct cuda_engine *engine, void *to, const void *from, size_t bytes);
-/* A copy of host memory in one of two device buffers, in turn with the operators. Call
- * cuda_staged_done after the work that reads the buffer; then `from` may be changed. */
+/* A copy of host memory in one of two device buffers, in order with the operators. Call
+ * cuda_staged_done after the work that reads the buffer; `from` may change after that. */
 struct cuda_staged {
     void *data;
     cudaEvent_t filled, used;
@@ -214,8 +214,8 @@ int cuda_view_create(struct cuda_op *op, struct tensor *tensor, const struct cud
 /* Returns the elements in the view's format. Call cuda_view_move before reading, after writing. */
 void *cuda_view_data(const struct cuda_engine *engine, const struct cuda_view *view);
 int cuda_view_move(struct cuda_engine *engine, const struct cuda_view *view);
-/* Has bottom i read, and its gradient written, in a format. again: backward reads the bottom, too.
- * Without again, bottoms share one copy: load each just before it is read. */
+/* Makes the operator read bottom i, and write its gradient, in a format. again: backward reads the
+ * bottom, too. Without again, bottoms share one copy: load each just before it is read. */
 int cuda_op_take(struct cuda_op *op, int i, const struct cuda_format *format, bool again);
 
 /* Return x and dx of bottom i, and y and dy of the top, in the operator's formats. */
@@ -286,7 +286,7 @@ int cuda_bias_gradient_behind_relu(struct cuda_engine *engine, enum cuda_type ty
 enum { CUDA_ALIGNMENT = 16 };
 
 /* param.c: a parameter in the engine's type, aligned to CUDA_ALIGNMENT: the parameter itself, or a
- * copy renewed by versions. All zero: no parameter. */
+ * copy, renewed when the parameter's version changes. All zero: no parameter. */
 struct cuda_param {
     struct param *param;
     int outer, rows, columns; /* sizes for kernel_transpose, from the caller; 0: not transposed */
@@ -299,10 +299,10 @@ static inline bool cuda_param_is_turned(const struct cuda_param *p)
 {
     return p->rows > 1 && p->columns > 1;
 }
-/* at_ends: the parameter is not the first of its group, and may begin at any address. */
+/* at_ends: the parameter follows another parameter, and may begin at any address. */
 int cuda_param_create(struct cuda_op *op, struct param *param, bool at_ends, const char *what,
                       struct cuda_param *out);
-/* Renews the copy, if any. cuda_param_data then returns the parameter's place. */
+/* Renews the copy, if any. cuda_param_data then returns the address to read. */
 int cuda_param_load(struct cuda_engine *engine, struct cuda_param *p);
 const void *cuda_param_data(const struct cuda_engine *engine, const struct cuda_param *p);
 
@@ -339,7 +339,7 @@ int cuda_plan_create(struct cuda_engine *engine, enum cuda_plan_kind kind,
  * plan only convolves, where a separate bias is faster. Takes no kernel that loses NaN. */
 int cuda_plan_create_biased(struct cuda_engine *engine, const struct kernel_conv *conv, bool relu,
                             struct cuda_plan **out, bool *biased);
-/* Runs a plan on values, or on gradients in their place; overwrites the operand that the plan's
+/* Runs a plan. x, w, y: values, or gradients in backward. Overwrites the operand that the plan's
  * kind computes. bias: in the engine's type; read only by plans with bias. */
 int cuda_plan_run(struct cuda_engine *engine, struct cuda_plan *plan, const void *x, const void *w,
                   const void *y, const void *bias);
@@ -347,8 +347,8 @@ void cuda_plan_destroy(struct cuda_engine *engine, struct cuda_plan *plan);
 int cuda_plans_open(struct cuda_engine *engine);
 void cuda_plans_close(struct cuda_engine *engine);
 
-/* choices.c: number of the candidate that won, by device and shape, kept in a file for the next
- * run. Without a place for the file, choices last for this run. */
+/* choices.c: number of the fastest candidate, by device and shape, kept in a file for the next run.
+ * Without a folder for the file, choices last for this run. */
 int cuda_choices_open(struct cuda_engine *engine);
 void cuda_choices_close(struct cuda_engine *engine);
 int cuda_choice_find(const struct cuda_engine *engine, enum cuda_plan_kind kind,
@@ -356,8 +356,8 @@ int cuda_choice_find(const struct cuda_engine *engine, enum cuda_plan_kind kind,
 void cuda_choice_note(struct cuda_engine *engine, enum cuda_plan_kind kind,
                       const struct kernel_conv *conv, int choice);
 
-/* Returns where a recorded operator reads its pass when it runs; NULL: nothing is recorded, and
- * operators run with the values given. */
+/* Returns the device memory from which a recorded operator reads its pass; NULL: operators are not
+ * recorded, and run with the values given. */
 static inline const struct kernel_pass *cuda_recorded_pass(const struct cuda_engine *engine)
 {
     return engine->recording ? engine->pass : NULL;
@@ -375,7 +375,7 @@ int cuda_images_write(void *context, struct engine_images *images, struct tensor
 
 /* streams.c */
 struct device_ticket {
-    cudaEvent_t before; /* a place in another stream, which the copy waits for */
+    cudaEvent_t before; /* event in another stream, for which the copy waits */
     cudaEvent_t over;
 };
 extern const struct device_copies_i cuda_copies;

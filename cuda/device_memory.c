@@ -2,7 +2,7 @@
  *
  * Small writes (loss weights, ends of parameters) go through page-locked slots and cost the host a
  * copy. Large writes (a batch of images) go through one of two buffers on the device: the next
- * batch is under way while the GPU works on the last. */
+ * batch is copied while the GPU works on the last. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -158,7 +158,7 @@ static int buffer_reserve(struct buffer *buffer, size_t bytes)
 static int labels_check(struct cuda_engine *engine)
 {
     struct kernel_bad bad = *(volatile struct kernel_bad *)engine->bad;
-    const char *fault = bad.label == floorf(bad.label) ? "outside" : "no whole number of";
+    const char *fault = bad.label == floorf(bad.label) ? "outside" : "not a whole number in";
 
     if (!bad.position)
         return 0;

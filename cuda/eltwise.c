@@ -90,7 +90,7 @@ static int eltwise_forward(struct cuda_op *op)
     return 0;
 }
 
-/* Returns the values that show where a fused ReLU cut; NULL: no ReLU. */
+/* Returns the top's values if a ReLU is fused, since dy is 0 where y is not positive; else NULL. */
 static const void *eltwise_relu_top(const struct cuda_op *op)
 {
     return op->args.relu ? op->args.tops[0]->value.data : NULL;

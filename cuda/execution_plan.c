@@ -16,7 +16,7 @@
 enum { TIMED = 12, REPEATS = 3 };
 static const double RACE = 0.5;
 
-/* The choice kept for a kind of plan that is not used: slower, or losing NaN. */
+/* Choice kept where no plan of a kind is used, because all are slower or lose NaN. */
 enum { NEVER = 1000 };
 
 struct cuda_plan {
@@ -304,7 +304,7 @@ static bool plan_is_nan(enum cuda_type type, const unsigned char bytes[4])
 }
 
 /* Returns true if NaN inputs give NaN outputs. A ReLU that makes NaN 0 would hide lost weights
- * behind finite losses. A trial decides, since cuDNN's notes tell of some kernels alone. */
+ * behind finite losses. A trial decides, since cuDNN documents this for some kernels only. */
 static bool plan_keeps_nan(struct cuda_engine *engine, struct cuda_plan *plan,
                            const struct kernel_conv *c, void *const data[4])
 {
@@ -326,7 +326,7 @@ static bool plan_keeps_nan(struct cuda_engine *engine, struct cuda_plan *plan,
 
 /* Returns the number of the fastest candidate, and its plan. -1: none runs. NEVER: all that run
  * lose NaN. Without memory to measure: cuDNN's first guess, with 0 seconds; but no guess with a
- * ReLU, since its NaN is untested. */
+ * ReLU, which may lose NaN. */
 static int plan_race(struct cuda_engine *engine, enum cuda_plan_kind kind,
                      const struct cuda_configs *configs, const struct kernel_conv *conv,
                      struct cuda_plan **out)
@@ -359,7 +359,7 @@ static int plan_race(struct cuda_engine *engine, enum cuda_plan_kind kind,
     }
     if (*out) {
         (*out)->seconds = best;
-        if (kind == PLAN_FORWARD) /* for callers that add a bias apart */
+        if (kind == PLAN_FORWARD) /* cuda_plan_create_biased compares with this time */
             (*out)->bias_seconds = plan_measure(engine, NULL, conv, data);
     }
     for (int i = 0; i < 4; i++)
@@ -418,7 +418,7 @@ int cuda_plan_create_biased(struct cuda_engine *engine, const struct kernel_conv
     if (cuda_plan_create(engine, kind, conv, out))
         return -1;
     if (*out && (*out)->seconds <= 0)
-        return 0; /* this plan won in an earlier run */
+        return 0; /* this plan was chosen in an earlier run */
     if (cuda_plan_create(engine, PLAN_FORWARD, conv, &apart)) {
         cuda_plan_destroy(engine, *out);
         *out = NULL;

@@ -21,12 +21,12 @@ int cuda_device_count(int *count)
             "no NVIDIA driver is loaded here (libcuda.so.1 was not found or does not answer)");
     if (driver < CUDART_VERSION / 1000 * 1000)
         return error_set(
-            "the NVIDIA driver is too old: it serves CUDA %d.%d, and this program needs %d.%d",
+            "the NVIDIA driver is too old: it supports CUDA %d.%d, and this program needs %d.%d",
             driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
     return error_set(
         "the NVIDIA driver (CUDA %d.%d) shows no GPU: %s; is CUDA_VISIBLE_DEVICES empty?",
         driver / 1000, driver % 1000 / 10,
-        status == cudaSuccess ? "it counts none" : cudaGetErrorString(status));
+        status == cudaSuccess ? "it found none" : cudaGetErrorString(status));
 }
 
 int cuda_device_describe(int device, struct cuda_device *out)

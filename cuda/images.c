@@ -1,6 +1,6 @@
 /* Batches of images as bytes. The bytes are copied to the device, a quarter of what floats would
  * be, and become values there. Two batches may be on the device: the computation reads one while
- * the next is under way. */
+ * the next is copied. */
 #include "cuda_internal.h"
 
 #include "util/error.h"

@@ -103,7 +103,7 @@ template <int V, typename T> static DEVICE void lanes_set(T *to, const float fro
 }
 
 /* Reads one number for each of V neighbouring channels, or gives `missing` where from is NULL. The
- * numbers are not activations, and not counted as activations. */
+ * tests' emulation does not count the bytes of these numbers. */
 template <int V, typename N> static DEVICE void lanes_of_channels(const N *from, N missing, N to[V])
 {
     struct lanes<N, V> all;

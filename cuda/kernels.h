@@ -204,8 +204,8 @@ struct kernel_pool {
     struct kernel_pass pass;
     const struct kernel_pass *at;
 };
-/* `where`: place of the maximum, or of the element drawn, in its D x H x W plane; -1: none. `where`
- * NULL: no places; STOCHASTIC then takes the weighted average. */
+/* `where`: index of the maximum, or of the element drawn, in its D x H x W plane; -1: none. `where`
+ * NULL: no indices; STOCHASTIC then takes the weighted average. */
 cudaError_t kernel_pool(cudaStream_t stream, enum cuda_type type, const struct kernel_pool *p,
                         const void *x, void *y, int32_t *where);
 cudaError_t kernel_pool_back(cudaStream_t stream, enum cuda_type type, const struct kernel_pool *p,
@@ -251,7 +251,7 @@ cudaError_t kernel_softmax(cudaStream_t stream, const float *x, float *p, int ou
                            int inner);
 cudaError_t kernel_softmax_back(cudaStream_t stream, const float *p, const float *dy, float *dx,
                                 int outer, int classes, int inner);
-/* given: the sum's divisor; 0: the number of labels that count, at least 1. terms: scratch, one
+/* given: the sum's divisor; 0: the number of labels not ignored, at least 1. terms: scratch, one
  * double per position. *divisor: the divisor used, which backward reads. */
 cudaError_t kernel_softmax_loss(cudaStream_t stream, const struct kernel_labels *l, const float *p,
                                 const float *labels, double given, double *terms, double *divisor,
@@ -281,7 +281,7 @@ struct kernel_loss {
     bool has_ignore;  /* SIGMOID */
     int ignore;
     float margin;   /* CONTRASTIVE */
-    double divisor; /* divisor of the sum; 0: the number of places that count, at least 1 */
+    double divisor; /* divisor of the sum; 0: the number of places not ignored, at least 1 */
     struct kernel_labels labels; /* HINGE, MULTINOMIAL, INFOGAIN */
 };
 struct kernel_loss_data {
@@ -348,7 +348,7 @@ struct kernel_spp {
     int samples, channels, height, width, levels, places; /* places: bins of all levels */
     bool max;
 };
-/* winner (MAX; may be NULL): per element of y, the place of its maximum in the plane */
+/* winner (MAX; may be NULL): per element of y, the index of its maximum in the plane */
 cudaError_t kernel_spp(cudaStream_t stream, enum cuda_type type, const struct kernel_spp *p,
                        const void *x, void *y, int32_t *winner);
 cudaError_t kernel_spp_back(cudaStream_t stream, enum cuda_type type, const struct kernel_spp *p,
@@ -369,8 +369,8 @@ cudaError_t kernel_mvn_inverse(cudaStream_t stream, const double *sums, int rows
                                float eps, float *inverse);
 struct kernel_argmax {
     int outer, length, inner, top_k;
-    bool values; /* values instead of places */
-    bool both;   /* places, then values; inner is 1 */
+    bool values; /* values instead of indices */
+    bool both;   /* indices, then values; inner is 1 */
 };
 cudaError_t kernel_argmax(cudaStream_t stream, enum cuda_type type, const struct kernel_argmax *a,
                           const void *x, float *y);

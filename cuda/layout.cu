@@ -115,7 +115,7 @@ KERNEL void layout_relu_rows(const T *from, const T *y, int from_stride, T *to, 
         uint32_t at = i / width * from_stride + i % width;
         float v = element(from[at]);
         bool cut = y ? !(element(y[at]) > 0) : v < 0;
-        /* a cut gradient is 0 * v: infinity gives NaN, as in a separate ReLU */
+        /* a ReLU's zero gradient is 0 * v: infinity gives NaN, as in a separate ReLU */
         element_set(&to[i / width * to_stride + i % width], cut ? (y ? 0 * v : 0) : v);
     }
 }

@@ -19,7 +19,7 @@ static DEVICE bool sigmoid_ignored(const struct kernel_loss &l, float target)
     return l.has_ignore && truncf(target) == (float)l.ignore;
 }
 
-/* Returns true if `similar`, cut to an integer, is not 0. */
+/* Returns true if `similar`, truncated to an integer, is not 0. */
 static DEVICE bool contrastive_similar(float similar)
 {
     return fabsf(similar) >= 1;
@@ -168,7 +168,7 @@ cudaError_t kernel_loss(cudaStream_t stream, const struct kernel_loss *l,
     return cudaGetLastError();
 }
 
-/* Returns the sum's derivative by element i of the bottom, times scale: the loss's by the sum. */
+/* Returns the sum's derivative by element i of the bottom, times scale, the gradient of the sum. */
 template <int KIND>
 static DEVICE float loss_slope(const struct kernel_loss &l, const struct kernel_loss_data &d, int i,
                                double scale)

@@ -92,7 +92,7 @@ static int matmul_prefer_alignment(const struct cuda_engine *engine,
     return 0;
 }
 
-/* Takes the library's first choice. The library adds with atomics only if asked, so bits repeat. */
+/* Takes the library's first choice; if engine->deterministic, the first whose bits repeat. */
 static int matmul_choose(struct cuda_engine *engine, struct cuda_matmul *m, uint32_t alignment)
 {
     const struct cuda_libs *lib = &engine->libs;
@@ -110,7 +110,7 @@ static int matmul_choose(struct cuda_engine *engine, struct cuda_matmul *m, uint
                                    sizeof limit)) ||
         matmul_prefer_alignment(engine, preference, alignment))
         goto done;
-    /* sums in place would be added in the order of arrival */
+    /* forbids split sums in place, which are added in the order of arrival */
     if (engine->deterministic &&
         cublaslt_check(engine, lib->cublasLtMatmulPreferenceSetAttribute_(
                                    preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,

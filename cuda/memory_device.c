@@ -88,10 +88,10 @@ static int locate(const void *memory, int *device)
     *device = at.device;
     return at.type == cudaMemoryTypeDevice
                ? 0
-               : error_set("%p is %s; expected a GPU's memory, as cudaMalloc gives it", memory,
+               : error_set("%p is %s; expected a GPU's memory, from cudaMalloc", memory,
                            at.type == cudaMemoryTypeHost      ? "page-locked memory of the host"
                            : at.type == cudaMemoryTypeManaged ? "managed memory"
-                                                              : "no memory that CUDA knows");
+                                                              : "memory unknown to CUDA");
 }
 
 /* Records `guest` in a stream, which must belong to the engine's device. */
@@ -104,10 +104,10 @@ static int record(const struct cuda_engine *engine, cudaStream_t stream)
     status = cudaEventRecord(engine->guest, stream);
     if (status != cudaErrorInvalidResourceHandle && status != cudaErrorInvalidValue &&
         status != cudaErrorContextIsDestroyed)
-        return cuda_status(status, "a place in the program's stream");
+        return cuda_status(status, "an event in the program's stream");
     cudaGetLastError();
-    return error_set("the stream %p is none of GPU %d, where the tensors lie: it is of another "
-                     "GPU, or was destroyed",
+    return error_set("the stream %p is not on GPU %d, which holds the tensors: it belongs to "
+                     "another GPU, or was destroyed",
                      (void *)stream, engine->device);
 }
 

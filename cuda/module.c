@@ -59,8 +59,7 @@ const struct device_i *poseidon_cuda_device(const char *version,
         library = errors;
         return &device_cuda;
     }
-    errors->set(
-        "%s beside it is of version %s, and libposeidon.so of %s: install both of one build",
-        DEVICE_MODULE, PACKAGE_VERSION, version);
+    errors->set("%s has version %s, but libposeidon.so has %s: install both from one build",
+                DEVICE_MODULE, PACKAGE_VERSION, version);
     return NULL;
 }

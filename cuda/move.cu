@@ -1,5 +1,5 @@
-/* Moves values: windows, tiles, rows by number, channels. Backward gathers what it adds, so each
- * element is written once. */
+/* Moves values: windows, tiles, rows by row number, channels. Backward gathers what it adds, so
+ * each element is written once. */
 #include "label.cuh"
 
 template <typename T> KERNEL void window_take(struct kernel_window w, const T *x, T *y, size_t n)

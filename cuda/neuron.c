@@ -41,7 +41,7 @@ static int dropout_create(struct cuda_op *op)
     return 0;
 }
 
-/* Drops elements of x or dy. Both passes draw the mask: forward may come from a recording. */
+/* Drops elements of x or dy. Backward sets args.pass again: a recorded forward does not. */
 static int dropout_run(struct cuda_op *op, bool back, const void *from, void *to)
 {
     struct dropout *drop = (struct dropout *)op;

@@ -6,8 +6,8 @@
 struct pool {
     struct cuda_op op;
     struct kernel_pool shape;
-    int32_t *where; /* place of each top element in its plane, -1: none. MAX: in TRAIN or for the
-                       mask; STOCHASTIC: in TRAIN */
+    int32_t *where; /* index in the plane of the maximum or drawn element, per top element; -1:
+                       none. For MAX in TRAIN or with a mask, and for STOCHASTIC in TRAIN */
 };
 
 static void pool_shape_fill(struct pool *pool)
@@ -35,14 +35,14 @@ static int pool_create(struct cuda_op *op)
     struct pool *pool = (struct pool *)op;
 
     pool_shape_fill(pool);
-    /* places are integers that bfloat16 does not hold exactly */
+    /* bfloat16 does not hold indices exactly */
     if (op->args.ntops == 2)
         cuda_top_set(op->args.tops[1], &cuda_nhwc_f32);
     if (op->args.u.pool.method == POOL_AVE || (!op->args.train && op->args.ntops < 2))
         return 0;
     pool->where =
         cuda_op_alloc(op, shape_elems(&op->args.tops[0]->value.shape) * sizeof *pool->where,
-                      "the places that pooling chose");
+                      "the indices that pooling chose");
     return pool->where ? 0 : -1;
 }
 

@@ -67,7 +67,7 @@ const struct cuda_kind cuda_reduce = {
 
 static int argmax_create(struct cuda_op *op)
 {
-    cuda_top_set(op->args.tops[0], NULL); /* places need more bits than bfloat16 has */
+    cuda_top_set(op->args.tops[0], NULL); /* indices need more bits than bfloat16 has */
     return 0;
 }
 

@@ -28,7 +28,7 @@ const struct cuda_kind cuda_interp = {.blobs = CUDA_AS_BOTTOM, .run = interp_run
 struct spp {
     struct cuda_op op;
     struct kernel_spp kernel;
-    void *winner; /* MAX in TRAIN: places of the maxima */
+    void *winner; /* MAX in TRAIN: indices of the maxima in the plane */
 };
 
 static int spp_create(struct cuda_op *op)
@@ -47,7 +47,7 @@ static int spp_create(struct cuda_op *op)
     if (!op->args.train || !spp->kernel.max)
         return 0;
     spp->winner = cuda_op_alloc(op, shape_elems(&op->args.tops[0]->value.shape) * sizeof(int32_t),
-                                "the places of maxima");
+                                "the indices of maxima");
     return spp->winner ? 0 : -1;
 }
 

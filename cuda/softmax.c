@@ -31,9 +31,8 @@ static int softmax_labels_create(const struct cuda_op *op, int axis, bool has_ig
                                   .ignore = ignore,
                                   .report = op->engine->bad,
                                   .layer = op->args.layer};
-    return format
-               ? error_set("the labels come in the format %s; plain ones are needed", format->name)
-               : 0;
+    return format ? error_set("the labels have the format %s; expected plain floats", format->name)
+                  : 0;
 }
 
 struct softmax_loss {

@@ -30,7 +30,7 @@ static int prepare(void *context, const struct pass *pass)
     if (cuda_check(cudaSetDevice(engine->device)))
         return -1;
     if (!engine->pass) {
-        if (cuda_alloc(sizeof *engine->pass, "a pass's place in the order", &memory))
+        if (cuda_alloc(sizeof *engine->pass, "a recorded pass's seed and sample", &memory))
             return -1;
         engine->pass = memory;
     } else if (!memcmp(&now, &engine->prepared, sizeof now)) {

@@ -30,10 +30,10 @@ static int host_alloc(void *context, size_t bytes, const char *what, void **out)
     status = cudaHostAlloc(out, bytes ? bytes : 1, cudaHostAllocPortable);
     if (status == cudaErrorMemoryAllocation) {
         cudaGetLastError();
-        return error_set(
-            "%.1f MiB of page-locked host memory could not be had for %s: see 'ulimit -l' and "
-            "the node's memory",
-            (double)bytes / 1048576, what);
+        return error_set("cannot allocate %.1f MiB of page-locked host memory for %s: raise "
+                         "'ulimit -l', or free "
+                         "memory on this node",
+                         (double)bytes / 1048576, what);
     }
     if (status != cudaSuccess)
         return cuda_status(status, "cudaHostAlloc");

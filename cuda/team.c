@@ -1,10 +1,10 @@
-/* NCCL: the GPUs of one machine add up among themselves, over NVLink or PCIe.
+/* NCCL: the GPUs of one machine add up their data over NVLink or PCIe.
  *
  * NCCL's kernels run on the stream of copies from the host. So the update or fetch that needs a sum
  * comes after the sum, and the broadcast of a stored value after its store.
  *
- * NCCL's order of summation is its own: the same at every run on one machine, but no other
- * engine's. */
+ * NCCL chooses its order of summation: the same at every run on one machine, but unlike other
+ * engines' order. */
 #include "cuda_internal.h"
 #include "nccl_functions.h"
 

@@ -118,7 +118,7 @@ cudaError_t kernel_unary(cudaStream_t stream, enum cuda_type type, const struct 
     return cudaGetLastError();
 }
 
-/* again: the derivative needs y, and `at` is x. */
+/* again: computes y from `at` first, since the derivative needs y. */
 template <typename T>
 KERNEL void unary_back(struct kernel_unary u, bool again, const T *at, const T *dy, T *dx, size_t n)
 {

@@ -230,7 +230,7 @@ START_TEST(an_engine_is_asked_for_right_calls_alone)
     m.args.relu = true;
     ck_assert_int_eq(engine_op_create(&engine, &m.args, &op), -1);
     ck_assert_str_eq(error_text(),
-                     "engine 'counter' does no ReLU within a convolution, as layer 'l' asks for");
+                     "engine 'counter' cannot fuse a ReLU into a convolution, as layer 'l' asks");
     m.args.kind = OP_KINDS;
     ck_assert_int_eq(engine_op_create(&engine, &m.args, &op), -1);
     ck_assert_msg(strstr(error_text(), "there is no operator"), "%s", error_text());

@@ -69,7 +69,7 @@ static const struct {
     {"layer,type,forward_s,backward_s\nconv1,C,1,nan\n", "found 'nan'"},
     {"layer,type,forward_s,backward_s\nconv1,C,1,2 s\n", "found '2 s'"},
     {"layer,type,forward_s,backward_s\nconv1,C,1,1e6\n", "found '1e6'"},
-    {"layer,type,forward_s,backward_s\na,C,1,2\na,C,1,2\n", ":3: layer 'a' was given in line 2"},
+    {"layer,type,forward_s,backward_s\na,C,1,2\na,C,1,2\n", ":3: layer 'a' is in line 2 already"},
     {"layer,type,forward_s,backward_s\n,C,1,2\n", "expected a layer's name"},
     {"layer,type,forward_s,backward_s\n\"a,C,1,2\n", "a quoted field must end in a quote"},
     {"layer,type,forward_s,backward_s\n\"a\"b,C,1,2\n", "a quoted field must end in a quote"},

@@ -145,7 +145,7 @@ class Errors(FolderCase):
 
     def test_labels_of_a_file_that_are_no_whole_numbers_are_refused(self):
         self.data(np.arange(64) % 10 + 0.5 * (np.arange(64) == 40))
-        self.refused(self.train(2), "layer 'loss'", "label 0.5", "no whole number of 0..9")
+        self.refused(self.train(2), "layer 'loss'", "label 0.5", "not a whole number in 0..9")
         self.refused(self.train(1, more=["--dry-run"]), "not ready to train", "not all of them whole")
 
     def test_label_out_of_range_on_one_of_four_ranks_ends_all(self):

@@ -227,7 +227,7 @@ static const struct error_case error_cases[] = {
     {X ONE("Dropout", "dropout_param { dropout_ratio: 1 }"),
      "dropout_ratio is 1; expected at least 0 and less than 1"},
     {X ONE("Dropout", "dropout_param { dropout_ratio: nan }"), "dropout_ratio is nan"},
-    {X ONE("LRN", "lrn_param { local_size: 4 }"), "local_size is 4; only odd sizes have a middle"},
+    {X ONE("LRN", "lrn_param { local_size: 4 }"), "local_size is 4; expected an odd number"},
     {INPUT("x", "2,4") ONE("LRN", ""), "expected a bottom of 4 axes"},
     {X ONE("Softmax", "softmax_param { axis: 4 }"), "softmax_param axis 4 is out of range"},
     {X ONE("Flatten", "flatten_param { axis: 3 end_axis: 1 }"), "end_axis 1 lies before axis 3"},
@@ -237,10 +237,10 @@ static const struct error_case error_cases[] = {
     {X ONE("Concat", "concat_param { concat_dim: 4 }"), "concat_dim 4 is out of range"},
     {X ONE("Concat", "concat_param { concat_dim: 4294967295 }"), "concat_dim 4294967295 is out"},
     {X INPUT("z", "2,4,6,6") "layer { name: 'l' type: 'Concat' bottom: 'x' bottom: 'z' top: 'y' }",
-     "bottom 1, 'z' of shape 2 4 6 6 (288), is no piece of 2 8 6 5 (480) along axis 1: they may "
-     "differ there alone"},
+     "bottom 1, 'z' of shape 2 4 6 6 (288), does not fit 2 8 6 5 (480): only the "
+     "sizes of axis 1 may differ"},
     {X INPUT("z", "2,4") "layer { name: 'l' type: 'Concat' bottom: 'x' bottom: 'z' top: 'y' }",
-     "bottom 1, 'z' of shape 2 4 (8), is no piece of 2 8 6 5 (480) along axis 1"},
+     "bottom 1, 'z' of shape 2 4 (8), does not fit 2 8 6 5 (480)"},
     {X INPUT("z", "2,4,5,6") "layer { name: 'l' type: 'Eltwise' bottom: 'x' bottom: 'z' top: 'y' }",
      "bottoms must have one shape: 'x' is 2 4 6 5 (240), 'z' is 2 4 5 6 (240)"},
     {X "layer { name: 'l' type: 'Eltwise' bottom: 'x' bottom: 'x' top: 'y' eltwise_param { coeff: "
@@ -427,9 +427,10 @@ static const struct error_case error_cases[] = {
     {X ONE("SPP", "spp_param { pyramid_height: 4 }"), "axis 3 of size 5 is too small for 4 bins"},
     /* losses */
     {PAIR("EuclideanLoss", "2,3", "2,4", ""),
-     "expected two bottoms with as many samples and elements: 'x' is 2 3 (6), 'z' is 2 4 (8)"},
-    {PAIR("EuclideanLoss", "2,3", "3,2", ""), "expected two bottoms with as many samples"},
-    {PAIR("SigmoidCrossEntropyLoss", "2,3", "2", ""), "expected two bottoms with as many samples"},
+     "expected two bottoms of equally many samples and elements: 'x' is 2 3 (6), 'z' is 2 4 (8)"},
+    {PAIR("EuclideanLoss", "2,3", "3,2", ""), "expected two bottoms of equally many samples"},
+    {PAIR("SigmoidCrossEntropyLoss", "2,3", "2", ""),
+     "expected two bottoms of equally many samples"},
     {PAIR("HingeLoss", "2,3", "3", ""),
      "expected 2 labels, one per sample, for 'x' of shape 2 3 (6), found 'z' of shape 3 (3)"},
     {PAIR("SoftmaxWithLoss", "2,3", "2", "loss_param { label_smoothing: 1 }"),

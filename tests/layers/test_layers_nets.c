@@ -389,15 +389,15 @@ static const struct {
     {INPUT("x", "2,3") INPUT("z", "2") TWO("MultinomialLogisticLoss", ""), -1,
      "label -1 of sample 0 of the batch"},
     {INPUT("x", "2,3") INPUT("z", "2") TWO("SoftmaxWithLoss", ""), 1.5F,
-     "label 1.5 of sample 0 of the batch is no whole number of 0..2"},
+     "label 1.5 of sample 0 of the batch is not a whole number in 0..2"},
     {INPUT("x", "2,3") INPUT("z", "2") TWO("Accuracy", ""), -0.5F,
-     "label -0.5 of sample 0 of the batch is no whole number of 0..2"},
+     "label -0.5 of sample 0 of the batch is not a whole number in 0..2"},
     {INPUT("x", "2,3") INPUT("z", "2") TWO("BatchReindex", ""), 2,
      "index 2 at place 0 is outside 0..1"},
     {INPUT("z",
            "2") "layer { name: 'l' type: 'Embed' bottom: 'z' top: 'y' embed_param { input_dim: 3 "
                 "num_output: 2 } }",
-     NAN, "index nan at place 0 is no whole number of 0..2"},
+     NAN, "index nan at place 0 is not a whole number in 0..2"},
 };
 
 START_TEST(values_out_of_range_are_refused_when_they_come)

@@ -268,7 +268,7 @@ void case_devices(const char *options)
     tensor.values = NULL;
     tensor.gradient = host;
     REFUSED(add(p, &tensor, POSEIDON_FLOAT32, NULL),
-            "tensor 'next': ", "is no memory that CUDA knows; expected a GPU's memory");
+            "tensor 'next': ", "is memory unknown to CUDA; expected a GPU's memory");
     tensor.gradient = locked;
     REFUSED(add(p, &tensor, POSEIDON_FLOAT32, NULL), "page-locked memory of the host");
     REFUSED(poseidon_add(p, &tensor, NULL), "'next' lies in the host's memory, and tensors before "
@@ -278,20 +278,20 @@ void case_devices(const char *options)
     REQUIRE(!add(p, &tensor, POSEIDON_FLOAT32, NULL));
     REQUIRE(!poseidon_gradient(p, 1) && !poseidon_start(p) && poseidon_gradient(p, 1));
     REQUIRE(!poseidon_skip(p, 0));
-    REFUSED(poseidon_post_on(p, 1, stream), "is none of GPU 0, where the tensors lie");
-    REFUSED(poseidon_wait(p, 1), "is none of GPU 0");
-    REFUSED(poseidon_destroy(p), "is none of GPU 0");
+    REFUSED(poseidon_post_on(p, 1, stream), "is not on GPU 0, which holds the tensors");
+    REFUSED(poseidon_wait(p, 1), "is not on GPU 0");
+    REFUSED(poseidon_destroy(p), "is not on GPU 0");
 
     REQUIRE(!poseidon_create(MPI_COMM_WORLD, "comm=ps", &p));
     REFUSED(add(p, &tensor, POSEIDON_FLOAT32, NULL), "nothing else says on which GPU it lies");
     place.memory = POSEIDON_CUDA;
     tensor.gradient = host;
-    REFUSED(poseidon_add_at(p, &tensor, &place, NULL), "no memory that CUDA knows");
+    REFUSED(poseidon_add_at(p, &tensor, &place, NULL), "memory unknown to CUDA");
     tensor.gradient = there; /* the handle's GPU is the first tensor's */
     REQUIRE(!add(p, &tensor, POSEIDON_FLOAT32, NULL) && !poseidon_start(p));
     REQUIRE(!poseidon_post_on(p, 0, stream));
-    REFUSED(poseidon_wait_on(p, 0, stream_here), "is none of GPU 1");
-    REFUSED(poseidon_destroy(p), "is none of GPU 1");
+    REFUSED(poseidon_wait_on(p, 0, stream_here), "is not on GPU 1");
+    REFUSED(poseidon_destroy(p), "is not on GPU 1");
 }
 
 /* The GPU's memory is full when the arrays are allocated. */

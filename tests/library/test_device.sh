@@ -75,7 +75,7 @@ calls 2 values result=values,comm=auto,base_lr=0.5,momentum=0.9,weight_decay=0.0
 unset POSEIDON_EMULATED_GPUS
 POSEIDON_EMULATED_BYTES=16000000 calls 1 full
 POSEIDON_EMULATED_DRIVER=0 calls 1 no_driver 'no NVIDIA driver is loaded here'
-POSEIDON_EMULATED_DRIVER=11080 calls 1 no_driver 'the NVIDIA driver is too old: it serves CUDA 11.8, and this program needs'
+POSEIDON_EMULATED_DRIVER=11080 calls 1 no_driver 'the NVIDIA driver is too old: it supports CUDA 11.8, and this program needs'
 POSEIDON_EMULATED_GPUS=0 calls 1 no_driver 'shows no GPU'
 
 # the wrapper of PyTorch, beside whose library the module lies

@@ -142,7 +142,7 @@ done
 made_up "data_filler { type: 'constant' value: 1 }"
 sed -i 's/"SoftmaxWithLoss"/"EuclideanLoss"/' made_up.prototxt
 dry 1 1 'a blob with several readers' --solver=made_up.solver
-refuses "layer 'loss' .EuclideanLoss.: expected two bottoms with as many samples and elements: 'ip' is 4 5 .20., 'label' is 4"
+refuses "layer 'loss' .EuclideanLoss.: expected two bottoms of equally many samples and elements: 'ip' is 4 5 .20., 'label' is 4"
 # little KB NAME: a dry run where so much memory is left
 little() {
     name=$2

@@ -64,7 +64,7 @@ for name, change in (("label.h5", lambda d, l: l.__setitem__(100, 10)), ("negati
 END
 if [ -n "${POSEIDON_PYTHON:-}" ] && "$POSEIDON_PYTHON" labels.py "$abs_top_srcdir/data/fashion-mnist-train.h5" 2>/dev/null; then
     refused_net 'label out of range' "iteration 0, samples 64 to 127: .*layer 'loss' \(SoftmaxWithLoss\): label 10 of sample 36 of the batch is outside 0..9" "s|source: .*train.h5|source: \"$work/label.h5|"
-    refused_net 'label between classes' "layer 'loss' \(SoftmaxWithLoss\): label 8.5 of sample 36 of the batch is no whole number of 0..9" "s|source: .*train.h5|source: \"$work/half.h5|"
+    refused_net 'label between classes' "layer 'loss' \(SoftmaxWithLoss\): label 8.5 of sample 36 of the batch is not a whole number in 0..9" "s|source: .*train.h5|source: \"$work/half.h5|"
     refused_net 'negative label' 'loss.*label.*-1' "s|source: .*train.h5|source: \"$work/negative.h5|"
 else
     echo 'skipped: labels out of range (python3 with h5py is missing)'

@@ -1,4 +1,4 @@
-/* Engines by name. A new engine is its table and one line here. */
+/* Engines by name. A new engine adds its table and one line here. */
 #include "engine/engine.h"
 
 #include "engine/engine_internal.h"
@@ -46,8 +46,8 @@ int engine_open(const char *name, const struct engine_options *options, struct e
 #ifndef HAVE_CUDA
     if (strcmp(name, "cuda") == 0)
         return error_set(
-            "this build has no CUDA engine: it was configured --without-cuda, or without "
-            "nvcc, cuDNN and cuBLAS at hand");
+            "this build has no CUDA engine: configure had --without-cuda, or did not find nvcc, "
+            "cuDNN and cuBLAS");
 #endif
     return error_set("unknown engine '%s'; this build has: %s", name,
                      engine_names(names, sizeof names));
@@ -116,7 +116,7 @@ int engine_op_create(struct engine *engine, const struct op_args *args, struct o
     if (op_check(args))
         return error_context("layer '%s'", layer);
     if (args->relu && !engine_fuses(engine, args->kind, OP_RELU))
-        return error_set("engine '%s' does no ReLU within a %s, as layer '%s' asks for", i->name,
+        return error_set("engine '%s' cannot fuse a ReLU into a %s, as layer '%s' asks", i->name,
                          op_kind_name(args->kind), layer);
     if (i->op_create(engine->context, args, out))
         return -1;

@@ -57,22 +57,22 @@ struct op;
 
 struct op_i {
     /* Reads the bottoms' values, writes all of the tops' values, and touches no blob's gradient.
-     * Blobs share memory if they do not live at the same time: tops hold any values before. */
+     * Blobs that are never needed together share memory: tops hold arbitrary values before. */
     int (*forward)(struct op *op, const struct pass *pass);
     /* Reads tops[]->grad, writes all of bottoms[i]->grad where propagate[i], and params' grad where
-     * wanted. May overwrite tops[]->grad, but for an inner product's, which must last until its
+     * wanted. May overwrite tops[]->grad, except an inner product's, which must last until its
      * factors are sent. Changes no values; reads tops' values only if the layer says that it keeps
      * them. NULL: the op has no backward. */
     int (*backward)(struct op *op, const struct pass *pass);
     void (*destroy)(struct op *op);
 };
 
-/* Work in one pass of an operator by its definition, however an engine computes it. Measured times
+/* Work of one pass by the operator's definition, whatever algorithm the engine uses. Measured times
  * are compared with this work. */
 struct op_work {
     double flops;       /* a multiply-add counts as 2 */
-    double blob_bytes;  /* bytes of blobs, read and written; counted anew for each reading that
-                           needs the whole blob first: no cache is assumed */
+    double blob_bytes;  /* bytes of blobs, read and written. A second pass over a whole blob counts
+                           again: no cache is assumed */
     double param_bytes; /* bytes of parameters and their gradients, counted alike */
 };
 
@@ -88,8 +88,8 @@ enum engine_math {
     MATH_FP32,    /* every product in full single precision */
     MATH_TF32,    /* products of 10-bit mantissas, sums in single precision */
     MATH_BF16,    /* GPUs: activations in bfloat16; parameters and their gradients stay single.
-                     CPU: operands of convolutions and inner products, rounded for each product;
-                     sums and all that is kept stay single */
+                     CPU: operands of convolutions and inner products are rounded for each product;
+                     sums and blobs stay single */
 };
 
 /* How the CPU engine computes convolutions. */
@@ -132,7 +132,7 @@ struct engine_products {
 
 /* A window to cut out of an image, and its mirroring. */
 struct engine_window {
-    int32_t top, left;   /* the window's place in an image of the mean's size */
+    int32_t top, left;   /* the window's position in the image, and in the mean */
     int32_t mirror;      /* 1: turn left to right; else 0 */
     const float *values; /* values that the host already made, for an image of floats among images
                             of bytes; else NULL. Always NULL for engines with memory of their own */
@@ -144,7 +144,7 @@ struct engine_images_args {
     const float *mean; /* channels x mean_height x mean_width, read at the window's place; NULL:
                           none */
     int64_t mean_height, mean_width;
-    const float *channel_mean; /* one per channel; NULL: none. Never beside mean. Both are lent
+    const float *channel_mean; /* one per channel; NULL: none. Never beside mean. Both are borrowed
                                   while images are written */
     float scale;
 };
@@ -158,7 +158,7 @@ struct engine_images_i {
     int (*create)(void *context, const struct engine_images_args *args, struct blob *top,
                   struct engine_images **out);
     void (*destroy)(void *context, struct engine_images *images);
-    /* Takes its turn among the ops. pixels: batch x channels x height x width, cut out but not
+    /* Runs in order with the ops. pixels: batch x channels x height x width, cut out but not
      * mirrored; one window per image. The caller may change both when this returns. */
     int (*write)(void *context, struct engine_images *images, struct tensor *top,
                  const uint8_t *pixels, const struct engine_window *windows);
@@ -169,13 +169,13 @@ struct engine_graph; /* recorded ops, with all that they read from the host exce
 /* Recording of ops, to launch them again as one. Compute thread only. */
 struct engine_graph_i {
     bool (*available)(void *context);
-    /* Call before a pass: ops recorded or launched from now on take `pass` from here. */
+    /* Sets the pass of all ops recorded or launched from now on. Call before each pass. */
     int (*prepare)(void *context, const struct pass *pass);
     /* Ops run between begin and end are recorded and do nothing yet. Call end even if an op failed;
      * end fails if the recording did. */
     int (*begin)(void *context);
     int (*end)(void *context, struct engine_graph **out);
-    /* Takes its turn among the ops. Returns 1, and runs nothing, if the engine's memory has moved
+    /* Runs in order with the ops. Returns 1, and runs nothing, if the engine's memory has moved
      * since the recording. */
     int (*launch)(void *context, struct engine_graph *graph);
     void (*destroy)(void *context, struct engine_graph *graph);
@@ -206,8 +206,8 @@ struct engine_i {
      * gradient (rows x O) of its last forward and backward. Valid until the op's next forward. */
     void (*factors)(struct op *op, const float **bottom, const float **top_grad);
     /* Computes a weight's gradient from an inner product's factors of engine_options.passes passes.
-     * The bits depend neither on the threads nor on how the passes' tree is divided. NULL where
-     * engine_options.steady means nothing. */
+     * The bits depend neither on the threads nor on how the passes' tree is divided. NULL where the
+     * engine ignores engine_options.steady. */
     int (*sum_products)(void *context, const struct engine_products *products);
     /* Writes the algorithm that was chosen for the op ("Winograd"); "" where there was no choice.
      * NULL: there is never a choice. */
@@ -216,7 +216,7 @@ struct engine_i {
      * parameters. NULL: not known. */
     size_t (*held)(void *context);
     /* Writes what ops' last bits depend on besides inputs: the library, and the processor as the
-     * engine and its library see it. NULL where engine_options.steady means nothing. */
+     * engine and its library see it. NULL where the engine ignores engine_options.steady. */
     void (*processor)(char words[ENGINE_PROCESSOR_WORDS]);
     const struct engine_images_i *images; /* NULL: the host converts images */
     const struct engine_graph_i *graph;   /* NULL: no recording */
@@ -241,7 +241,7 @@ extern const char *const engine_convolution_words[];
 /* Returns true if the engine `name` computes nothing (device_i.blank); false for unknown names. */
 bool engine_is_blank(const char *name);
 
-/* Writes engine_i.processor of the engine `name`; "" if nothing is known. */
+/* Calls engine_i.processor of the engine `name`; "" if the engine or this function is missing. */
 void engine_processor(const char *name, char words[ENGINE_PROCESSOR_WORDS]);
 
 /* Calls engine_i.fuses; false if that is NULL. */

@@ -45,7 +45,7 @@ static int op_check_gradients(const struct op_args *args, unsigned forbidden)
 {
     for (int b = 0; b < args->nbottoms && forbidden >> b; b++)
         if ((forbidden >> b & 1) && op_args_propagates(args, b))
-            return error_set("bottom %d takes no gradient", b);
+            return error_set("backward cannot write a gradient to bottom %d", b);
     return 0;
 }
 
@@ -130,14 +130,14 @@ int op_check_top_k(int top_k, int64_t values, const char *what)
     return error_set("top_k is %d; expected 1 to the number of %s, %" PRId64, top_k, what, values);
 }
 
-/* Checks that bottom and top have `least` to `most` axes (words: which) and one batch size. */
+/* Checks that bottom and top have `least` to `most` axes, called `words`, and one batch size. */
 static int check_axes(const struct op_args *args, int least, int most, const char *words)
 {
     const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
 
     if (x->naxes >= least && x->naxes <= most && x->naxes == y->naxes && x->dim[0] == y->dim[0])
         return 0;
-    return error_set("needs blobs of %s and one batch; the bottom's shape is %s, the top's %s",
+    return error_set("expected blobs of %s and one batch; the bottom's shape is %s, the top's %s",
                      words, shape_text(x).text, shape_text(y).text);
 }
 
@@ -149,7 +149,7 @@ int op_check_images(const struct op_args *args)
 int op_check_spatial(const struct op_args *args)
 {
     return check_axes(args, 3, 2 + OP_SPATIAL,
-                      "3 to 5 axes (N, C, and one to three spatial ones), as many in both,");
+                      "3 to 5 axes (N, C, one to three spatial), as many in both,");
 }
 
 int op_check_param_count(const struct op_args *args, int expected)
@@ -179,7 +179,7 @@ int op_check_keeps_channels(const struct op_args *args)
 
     if (x == y)
         return 0;
-    return error_set("keeps channels: there are %" PRId64 ", and the top has %" PRId64, x, y);
+    return error_set("must keep the channels: the bottom has %" PRId64 ", the top %" PRId64, x, y);
 }
 
 int op_check_choice(const char *what, int value, int count)

@@ -43,8 +43,8 @@ static int unary_check(const struct op_args *args)
     if (op_check_choice("function", (int)a->function, UNARY_FUNCTIONS))
         return -1;
     if (op_args_in_place(args) && args->train && !op_unary_from_top(a))
-        return error_set("function %d cannot be trained in place: its gradient needs what it "
-                         "overwrites",
+        return error_set("function %d cannot be trained in place: its gradient needs the "
+                         "input, which the output overwrites",
                          (int)a->function);
     if (a->function == UNARY_THRESHOLD && op_args_propagates(args, 0))
         return error_set("a threshold has no gradient");
@@ -66,7 +66,7 @@ static int prelu_check(const struct op_args *args)
 const struct op_signature op_signature_prelu = {
     {1, 1}, {1, 1}, {1, 1}, .in_place = OP_UNTRAINED, .like_bottom = true, .check = prelu_check};
 
-/* The first of gain and bias may be bottom 1; the rest are parameters. */
+/* Checks gain and bias: the first may be bottom 1, the rest are parameters. */
 static int scale_check(const struct op_args *args)
 {
     const struct scale_args *a = &args->u.scale;
@@ -82,7 +82,7 @@ static int scale_check(const struct op_args *args)
                          units_count(a->naxes, "axis").text, a->axis, x->naxes);
     if (op_check_param_count(args, a->scale + a->bias - a->from_bottom) ||
         (a->from_bottom &&
-         op_check_bottom_elems(args, 1, op_scale_factors(args), "elements, as the factor has")))
+         op_check_bottom_elems(args, 1, op_scale_factors(args), "elements of a factor")))
         return -1;
     for (int i = 0; i < args->nparams; i++)
         if (op_check_param_elems(args, i, a->scale && !a->from_bottom && i == 0 ? "gain" : "bias",
@@ -102,9 +102,9 @@ static int batch_norm_check(const struct op_args *args)
     const struct shape *x = op_bottom_shape(args, 0);
 
     if (a->bias && !a->scale)
-        return error_set("has a bias only with a gain");
+        return error_set("takes a bias only together with a gain");
     if (a->ranks && a->global_stats)
-        return error_set("adds up statistics of all ranks only where it makes some");
+        return error_set("cannot add up statistics of all ranks: global_stats computes none");
     if (op_check_param_count(args, 3 + a->scale + a->bias))
         return -1;
     for (int i = 0; i < args->nparams; i++)

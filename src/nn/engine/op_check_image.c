@@ -7,23 +7,24 @@
 
 #include <inttypes.h>
 
-/* Checks that the windows over `image` have as many places as `places`. */
+/* Checks that `places` has one element for each position of the windows over `image`. */
 static int conv_check_windows(const struct conv_args *a, const struct shape *image,
                               const struct shape *places)
 {
     for (int i = 0; i < image->naxes - 2; i++) {
         int64_t size = image->dim[2 + i], found = places->dim[2 + i], expected;
         if (a->kernel[i] < 1 || a->stride[i] < 1 || a->pad[i] < 0 || a->dilation[i] < 1)
-            return error_set("kernel %d, stride %d, pad %d, dilation %d is not a window",
-                             a->kernel[i], a->stride[i], a->pad[i], a->dilation[i]);
+            return error_set(
+                "kernel %d, stride %d, pad %d, dilation %d: expected pad >= 0, the others >= 1",
+                a->kernel[i], a->stride[i], a->pad[i], a->dilation[i]);
         expected = op_conv_places(a, i, size);
         if (expected == 0)
             return error_set("a kernel of %d, dilation %d, is larger than axis %d of %" PRId64
                              " with its padding of %d",
                              a->kernel[i], a->dilation[i], 2 + i, size, a->pad[i]);
         if (found != expected)
-            return error_set("the windows on axis %d of %" PRId64 " have %" PRId64
-                             " places, not %" PRId64,
+            return error_set("axis %d of size %" PRId64 " has %" PRId64
+                             " window positions, not %" PRId64,
                              2 + i, size, expected, found);
     }
     return 0;
@@ -40,11 +41,11 @@ static int conv_check_params(const struct op_args *args)
                          units_count(in, "channel").text, op_bottom_name(args, 0),
                          units_count(out, "output").text);
     if (args->relu && (args->kind != OP_CONV || !a->bias))
-        return error_set("only a convolution with a bias does the work of a ReLU, too");
+        return error_set("only a convolution with a bias can fuse a ReLU");
     return op_check_weight_and_bias(args, in * (out / a->group) * places, a->bias, out);
 }
 
-/* A deconvolution's windows lie over its top. */
+/* Checks shapes and parameters; a deconvolution's windows lie over its top. */
 static int conv_check(const struct op_args *args)
 {
     const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
@@ -69,7 +70,7 @@ static int im2col_check(const struct op_args *args)
     channels = x->dim[1] * op_window_places(a->kernel, x->naxes - 2);
     if (y->dim[1] != channels)
         return error_set("the top has %s, not %" PRId64
-                         ", the kernel's places in each of the bottom's",
+                         ": the bottom's channels times the kernel's elements",
                          units_count(y->dim[1], "channel").text, channels);
     return 0;
 }
@@ -88,8 +89,9 @@ static int pool_check(const struct op_args *args)
         return -1;
     for (int i = 0; i < x->naxes - 2; i++) {
         if (a->kernel[i] < 1 || a->stride[i] < 1 || a->pad[i] < 0 || a->pad[i] >= a->kernel[i])
-            return error_set("kernel %d, stride %d, pad %d is not a pooling window", a->kernel[i],
-                             a->stride[i], a->pad[i]);
+            return error_set(
+                "kernel %d, stride %d, pad %d: expected stride >= 1, 0 <= pad < kernel",
+                a->kernel[i], a->stride[i], a->pad[i]);
         if (a->method == POOL_STOCHASTIC && a->pad[i])
             return error_set("STOCHASTIC takes no padding, not %d", a->pad[i]);
     }
@@ -111,7 +113,7 @@ static int lrn_check(const struct op_args *args)
     if (op_check_images(args))
         return -1;
     if (size < 1 || size % 2 == 0)
-        return error_set("local_size is %d; only odd sizes have a middle", size);
+        return error_set("local_size is %d; expected an odd number, at least 1", size);
     return 0;
 }
 
@@ -127,7 +129,7 @@ static int interp_check(const struct op_args *args)
     if (op_check_images(args) || op_check_keeps_channels(args))
         return -1;
     if (a->crop_begin < 0 || a->crop_end < 0 || x->dim[2] <= cut || x->dim[3] <= cut)
-        return error_set("cannot cut %d and %d from a plane of %" PRId64 " x %" PRId64,
+        return error_set("cannot crop %d before and %d behind in a plane of %" PRId64 " x %" PRId64,
                          a->crop_begin, a->crop_end, x->dim[2], x->dim[3]);
     return 0;
 }
@@ -135,7 +137,7 @@ static int interp_check(const struct op_args *args)
 const struct op_signature op_signature_interp = {
     {1, 1}, {1, 1}, .blind_backward = true, .check = interp_check};
 
-/* Checks that no bin of a level is empty: the first begins in the padding. */
+/* Checks that no bin of a level lies in the padding alone, as the first or the last could. */
 static int spp_check_level(const struct shape *x, int level)
 {
     const struct op_windows w = op_spp_windows(x, level);

@@ -25,7 +25,7 @@ static inline const struct shape *op_top_shape(const struct op_args *args, int i
 int op_check_top_like_bottom(const struct op_args *args, int i);
 /* Checks that top i has `expected` elements. */
 int op_check_top_elems(const struct op_args *args, int i, int64_t expected);
-/* Checks that bottom i has `expected` elements; what: their name, "labels, one per sample,". */
+/* Checks that bottom i has `expected` elements. what: "labels, one per sample,", for messages. */
 int op_check_bottom_elems(const struct op_args *args, int i, int64_t expected, const char *what);
 /* Checks that the first bottom and top have axes N, C, H and W, and one batch size. */
 int op_check_images(const struct op_args *args);

@@ -29,7 +29,7 @@ static int loss_check_pair(const struct op_args *args)
 
     if (a->naxes == 0 || b->naxes == 0 || a->dim[0] != b->dim[0] ||
         shape_elems(a) != shape_elems(b))
-        return error_set("expected two bottoms with as many samples and elements: '%s' is %s, "
+        return error_set("expected two bottoms of equally many samples and elements: '%s' is %s, "
                          "'%s' is %s",
                          op_bottom_name(args, 0), shape_text(a).text, op_bottom_name(args, 1),
                          shape_text(b).text);
@@ -125,7 +125,7 @@ static int infogain_loss_check(const struct op_args *args)
         op_check_bottom_elems(args, 2, classes * classes, "values of a classes x classes matrix"))
         return -1;
     if (args->nbottoms == 2 && !a->matrix)
-        return error_set("has no matrix: neither a third bottom nor one that was given");
+        return error_set("has no matrix: expected a third bottom, or a matrix in the arguments");
     return args->ntops == 2 ? op_check_top_like_bottom(args, 1) : 0;
 }
 

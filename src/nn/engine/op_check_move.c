@@ -18,8 +18,8 @@ static int concat_check_pieces(const char *what, struct blob **pieces, int n,
         for (int d = 0; fits && d < whole->naxes; d++)
             fits = d == axis || piece->dim[d] == whole->dim[d];
         if (!fits)
-            return error_set("%s %d, '%s' of shape %s, is no piece of %s along axis %d: they may "
-                             "differ there alone",
+            return error_set("%s %d, '%s' of shape %s, does not fit %s: only the sizes of axis "
+                             "%d may differ",
                              what, i, pieces[i]->name ? pieces[i]->name : "?",
                              shape_text(piece).text, shape_text(whole).text, axis);
         sum += piece->dim[axis];
@@ -132,7 +132,7 @@ static int batch_reindex_check(const struct op_args *args)
 
     if (x->naxes != y->naxes || x->naxes < 1 ||
         shape_count(x, 1, x->naxes) != shape_count(y, 1, y->naxes) || indices != (size_t)y->dim[0])
-        return error_set("%zu indices do not make a top of %" PRId64 " rows like the bottom's",
+        return error_set("%zu indices do not fit a top of %" PRId64 " rows of the bottom's size",
                          indices, shape_dim(y, 0));
     return 0;
 }

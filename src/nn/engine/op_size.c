@@ -58,7 +58,7 @@ struct op_windows op_conv_windows(const struct conv_args *a, const struct shape 
     struct op_windows w;
 
     for (int i = 0; i < OP_SPATIAL; i++) {
-        int from = i + image->naxes - 2 - OP_SPATIAL; /* axis of the arguments; below 0: none */
+        int from = i + image->naxes - 2 - OP_SPATIAL; /* axis in the arguments; below 0: none */
         bool exists = from >= 0;
 
         w.size[i] = exists ? image->dim[2 + from] : 1;
@@ -199,7 +199,7 @@ static double param_elems(const struct op_args *args, bool learnt)
     return elems;
 }
 
-/* Returns true if tops are the bottom's memory, or for a dropout that drops nothing. */
+/* Returns true if tops share the bottom's memory, or a dropout drops nothing. */
 static bool moves_nothing(const struct op_args *args)
 {
     return args->kind == OP_FLATTEN || args->kind == OP_SPLIT ||
@@ -220,8 +220,8 @@ static struct traffic forward_traffic(const struct op_args *args)
     return t;
 }
 
-/* Counts for two products, of parameters' and of bottoms' gradients, which each read dy and another
- * factor. A fused ReLU first cuts dy by y. */
+/* Counts two products, for the gradients of parameters and of bottoms: each reads dy and a second
+ * factor. A fused ReLU first reads dy and y, and writes dy. */
 static struct traffic product_backward(const struct op_args *args)
 {
     double learnt = param_elems(args, true), written = written_elems(args);
@@ -239,7 +239,7 @@ static struct traffic batch_norm_backward(const struct op_args *args)
     double x = blob_elems(args->bottoms[0]);
     bool fixed = args->u.batch_norm.global_stats;
 
-    /* first sums over dy and x, then dx from both, or from dy alone */
+    /* sums over dy and x; then dx from dy and x or, with global_stats, from dy alone */
     return (struct traffic){(!fixed || learnt > 0 ? 2 * x : 0) +
                                 (written > 0 ? (fixed ? 1 : 2) * x + written : 0),
                             learnt + param_elems(args, false)};
@@ -270,7 +270,7 @@ static struct traffic backward_traffic(const struct op_args *args)
     if (args->kind == OP_ELTWISE ? args->u.eltwise.operation == ELTWISE_PROD
                                  : !op_signature(args->kind)->blind_backward)
         dy += blobs_elems(args->bottoms, args->nbottoms, NULL);
-    if (args->relu) /* y is read to see where the ReLU cut */
+    if (args->relu) /* backward reads y: dx is 0 where y is not positive */
         dy += blob_elems(args->tops[0]);
     for (int b = 0; args->kind == OP_CONCAT && args->u.concat.relu && b < args->nbottoms; b++)
         dy += args->u.concat.relu[b] && args->propagate[b] ? blob_elems(args->bottoms[b]) : 0;

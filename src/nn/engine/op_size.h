@@ -1,5 +1,5 @@
-/* Sizes that follow from an operator's arguments and shapes, alike in every engine. The arguments
- * have passed op_check: axes are in range, counts divide. */
+/* Sizes that follow from an operator's arguments and shapes, the same in every engine. The
+ * arguments have passed op_check: axes are in range, counts divide. */
 #ifndef POSEIDON_ENGINE_OP_SIZE_H
 #define POSEIDON_ENGINE_OP_SIZE_H
 
@@ -58,7 +58,7 @@ int64_t op_mvn_groups(const struct op_args *args);
 int64_t op_scale_factors(const struct op_args *args);
 /* Returns the number of bins of all levels together. */
 int64_t op_spp_places(int levels);
-/* Returns the divisor of a loss over `places` of `outer` samples; 0: the places that count. */
+/* Returns a loss's divisor for `places` places of `outer` samples; 0: the places not ignored. */
 double op_loss_divisor(enum loss_normalization normalization, int64_t places, int64_t outer);
 /* Returns true if a top alone gives the function's derivative: it may then be trained in place. */
 bool op_unary_from_top(const struct unary_args *args);

@@ -3,19 +3,20 @@
  * tests/engine/engine_conformance compare engines with it.
  *
  * Notation: x are bottoms, y tops, dx and dy their gradients, w parameters, dw theirs. A "sum" over
- * a batch has a fixed order and at least the accuracy of double partial sums. Shapes of tops are
- * given: an operator may rely on them and refuses others. Backward writes dx only where propagate
- * says so, and adds to dw where the parameter says accumulate. NaN goes in, NaN comes out:
- * comparisons below are written so that this holds unless said otherwise. */
+ * a batch has a fixed order and at least the accuracy of double partial sums. The layer sets the
+ * tops' shapes, and op_check refuses wrong shapes. Backward writes dx only where propagate says so,
+ * and adds to dw where the parameter says accumulate. NaN inputs give NaN outputs: comparisons
+ * below are written so that this holds unless said otherwise. */
 #ifndef POSEIDON_ENGINE_OPS_H
 #define POSEIDON_ENGINE_OPS_H
 
 #include "engine/tensor.h"
 
-/* All operators, one line each: X(ENUM, name, words, ARGS, LOSS or NONE). The enumerator is
- * OP_ENUM; its signature is op_signature_NAME (engine/op_check.h), an engine's implementation
- * ENGINE_NAME; messages use the words. ARGS: op_args.u.NAME is a struct NAME_args, below; LOSS: a
- * struct loss_args. All other tables of operators are made from this list. */
+/* All operators, one line each: X(ENUM, name, words, ARGS, LOSS or NONE). OP_ENUM is the
+ * enumerator, op_signature_NAME (engine/op_check.h) the signature, ENGINE_NAME an engine's
+ * implementation, and words the name in messages. ARGS: op_args.u.NAME is a struct NAME_args,
+ * below; LOSS: a struct loss_args; NONE: no member. This list makes all other tables of operators.
+ */
 /* clang-format off */
 #define OPERATORS(X)                                                \
     X(CONV, conv, "convolution", ARGS)                              \
@@ -86,16 +87,16 @@ struct inner_product_args {
 /* STOCHASTIC: Zeiler and Fergus, "Stochastic pooling for regularization of deep convolutional
  * neural networks", 2013. In TRAIN y is an element of its window: the first whose running sum, in
  * reading order and single precision, reaches u times the whole sum (the last element if none does;
- * 0 for an empty window). Elements >= 0 are thus picked by their shares. dx goes to the picked
- * element. u is uniform draw e of the sample's sequence (RNG_POOL); e counts the elements of the
- * sample's top in plain row-major order. In TEST y = sum x^2 / sum x, 0 where sum x is not
- * positive. */
+ * 0 for an empty window). Elements >= 0 are thus picked in proportion to their values. dx goes to
+ * the picked element. u is uniform draw e of the sample's sequence (RNG_POOL); e counts the
+ * elements of the sample's top in plain row-major order. In TEST y = sum x^2 / sum x, 0 where sum x
+ * is not positive. */
 enum pool_method { POOL_MAX, POOL_AVE, POOL_STOCHASTIC };
 
 struct pool_args {
     enum pool_method method;
-    /* the top's shape is given; windows are clipped as in Caffe: MAX to the image, AVE's divisor to
-     * [-pad, size + pad). STOCHASTIC has no pad */
+    /* windows are clipped as in Caffe: MAX to the image, AVE's divisor to [-pad, size + pad).
+     * STOCHASTIC has no pad */
     int kernel[OP_SPATIAL], stride[OP_SPATIAL], pad[OP_SPATIAL];
     /* MAX with two tops: the second is the flat index of the maximum in its H x W plane, or its
      * D x H x W volume */
@@ -189,20 +190,20 @@ struct op_ranks {
  *
  * In place only where `train` is false. */
 struct batch_norm_args {
-    const struct op_ranks *ranks; /* NULL: this rank's batch alone. Not with global_stats */
+    const struct op_ranks *ranks; /* NULL: this rank's statistics; always with global_stats */
     bool global_stats;
     float fraction, eps;
     bool scale, bias; /* bias only with scale */
 };
 
 /* Scale, Bias: y = x g + b. g and b have the shape of x's axes axis .. axis + naxes - 1 and are the
- * same along all other axes. With from_bottom, bottom 1 is the first factor: g, or b where scale is
- * false. The remaining factors are parameters, in the order g, b. dx = dy g; dg = sum dy x;
- * db = sum dy, over the other axes. In place only where `train` is false. */
+ * same along all other axes. With from_bottom, bottom 1 is g, or b where scale is false. The
+ * remaining factors are parameters, in the order g, b. dx = dy g; dg = sum dy x; db = sum dy, over
+ * the other axes. In place only where `train` is false. */
 struct scale_args {
     int axis, naxes; /* naxes 0: scalars */
     bool scale, bias;
-    bool from_bottom; /* bottom 1 is g or b */
+    bool from_bottom; /* bottom 1 is the first factor: g or b */
 };
 
 /* y = f(x), with the members a, b, c of unary_args. Each line has the enumerator, the layer's type,
@@ -303,9 +304,9 @@ struct mvn_args {
 /* OP_IM2COL: y (N, C*kh*kw, oh, ow) in two dimensions: the windows of x as columns, channel-major,
  * 0 in the padding. dx adds up. The arguments are conv_args; group and bias are unused. */
 
-/* OP_DECONV: the transpose of the convolution with these arguments that maps tops' to bottoms'
- * shape. params: weight (C, O/group, kernel...), C channels of the bottom; then bias (O). The
- * arguments are conv_args: a top is stride (in - 1) + dilation (kernel - 1) + 1 - 2 pad. */
+/* OP_DECONV: the transpose of a convolution from the top's shape to the bottom's. params: weight
+ * (C, O/group, kernel...), C channels of the bottom; then bias (O). The arguments are conv_args; an
+ * axis of the top has stride (in - 1) + dilation (kernel - 1) + 1 - 2 pad pixels. */
 
 /* y (shape of x, outputs): row x of the weight (rows, outputs), plus bias (outputs). x holds row
  * numbers; an error where there is no such row. params: weight, bias. No gradient to x. */
@@ -348,8 +349,8 @@ struct spp_args {
 
 /* OP_SIGMOID_LOSS, with loss_args. Bottoms: x and targets t of one shape.
  * y = -sum (x (t - [x >= 0]) - ln(1 + e^(x - 2 x [x >= 0]))) / D;
- * dx = (sigmoid(x) - t) / D; elements whose t, cut to an integer, is ignore_label are left out of
- * both. D: FULL all elements, VALID those not ignored, BATCH_SIZE axis 0, NONE 1. */
+ * dx = (sigmoid(x) - t) / D; elements whose t, truncated to an integer, is ignore_label count in
+ * neither. D: FULL all elements, VALID those not ignored, BATCH_SIZE axis 0, NONE 1. */
 
 /* OP_EUCLIDEAN_LOSS: two bottoms of one shape; y = sum (x0 - x1)^2 / (2 N), N = axis 0;
  * dx0 = (x0 - x1) / N = -dx1. */
@@ -361,8 +362,8 @@ struct hinge_loss_args {
     bool l2;
 };
 
-/* Contrastive loss: features a and b (N, C), similar (N; cut to an integer, not 0: similar). d2 =
- * sum over C of (a - b)^2, d = sqrt(d2).
+/* Contrastive loss: features a and b (N, C), similar (N; truncated to an integer, not 0: similar).
+ * d2 = sum over C of (a - b)^2, d = sqrt(d2).
  *   similar:  d2;  da = (a - b) / N
  *   else:     max(margin - d, 0)^2;  da = -(margin - d) / (d + 1e-4) (a - b) / N where margin > d
  *   legacy:   max(margin - d2, 0);   da = -(a - b) / N where margin > d2

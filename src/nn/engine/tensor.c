@@ -1,4 +1,4 @@
-/* Shapes: counting with care, since every dimension may come from a file. */
+/* Shapes, with checks for overflow, since every dimension may come from a file. */
 #include "engine/tensor.h"
 
 #include "util/error.h"

@@ -2,8 +2,8 @@
  *
  * Forward reads x twice and writes y. Backward reads x and dy twice and writes dx over dy's memory.
  * For each channel y = (x - m) a + b and dx = dy a + (x - m) b + d, where m is the mean rounded to
- * float, and b and d make up for the rounding. Backward sees from x where a ReLU cut, so that y is
- * not read. */
+ * float, and b and d make up for the rounding. Backward finds from x where a ReLU's output was 0,
+ * and does not read y. */
 #include "engine/cpu/channel.h"
 
 #include <math.h>
@@ -74,8 +74,8 @@ static void batch_norm_update(struct batch_norm *bn)
         params[i]->version++;
 }
 
-/* Replaces two values of each channel, and the count, by their sums over all ranks. Collective.
- * Travels by channel, since slots differ with a processor's vectors. count NULL: ranks know it. */
+/* Replaces two values of each channel, and the count unless NULL, by their sums over all ranks.
+ * Ranks send values by channel, since slots depend on a processor's vectors. Collective. */
 static int batch_norm_share(struct batch_norm *bn, double *first, double *second, double *count)
 {
     const struct op_ranks *ranks = bn->op.args.u.batch_norm.ranks;
@@ -99,8 +99,8 @@ static int batch_norm_share(struct batch_norm *bn, double *first, double *second
 }
 
 /* Replaces this rank's mean and variance by those of all ranks' batches. Collective. Ranks add up
- * sums about the running mean, which is the same on all ranks and near the batch's: so a variance
- * far below the square of the mean keeps its digits. */
+ * distances from the running mean, which is the same on all ranks and near the batch's mean: so a
+ * variance far below the square of the mean keeps its digits. */
 static int batch_norm_share_moments(struct batch_norm *bn)
 {
     struct param **params = bn->op.args.params;

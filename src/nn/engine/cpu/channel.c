@@ -11,8 +11,8 @@ enum {
     CHUNK = 4096,      /* floats of a chunk, few enough to stay in the cache for a second reading */
     LEAST_PIXELS = 16, /* least pixels of a chunk: each chunk reads the coefficients */
     PARTIALS = 3,      /* most results of one chunk */
-    LANES = 16,        /* most lanes taken side by side */
-    ROWS = 4,          /* pixels whose lanes are taken together, where a pixel has several */
+    LANES = 16,        /* most lanes computed side by side */
+    ROWS = 4,          /* pixels computed together where a pixel has several lanes */
 };
 
 static void channel_view_set(struct cpu_channels *c, int64_t samples, int64_t groups,
@@ -118,8 +118,8 @@ INLINE const float *factor_at(const float *from, int64_t first)
     return from ? from + first : zeros;
 }
 
-/* Returns the gradient behind a ReLU: dy where the ReLU's input was positive, else 0. The condition
- * is forward's expression, and the product is ReLU's own. */
+/* Returns the gradient behind a ReLU: dy where the ReLU's input was positive, else 0 * dy, as
+ * neuron.c does. The condition repeats forward's expression. */
 INLINE float behind_relu(const struct factors *f, float x, float dy)
 {
     float factor = (x - f->shift) * f->a + f->keep > 0 ? 1 : 0;
@@ -355,8 +355,8 @@ void cpu_channels_sums(struct cpu_engine *engine, const struct cpu_channels *c,
     }
 }
 
-/* Computes rough means, then the sums of the distances and of their squares: the sums make up for
- * the means' rounding. */
+/* Computes rough means, then the sums of the distances from them and of the squared distances: the
+ * former correct the means' rounding. */
 static void chunk_moments(struct chunk *chunk, float *partial)
 {
     chunk->sum = partial;
@@ -370,7 +370,7 @@ static void chunk_moments(struct chunk *chunk, float *partial)
     chunk_run(chunk, CHANNEL_SUM_AWAY);
 }
 
-/* Sums over all tasks, for the strip's slots: the values or, if `mean` is given, the squares of the
+/* Sums all chunks for the strip's slots: the values or, if `mean` is given, the squares of the
  * distances from the mean. */
 static void strip_sum(struct cpu_engine *engine, const struct cpu_channels *c,
                       const struct strip *strip, const double *mean, double *sum)

@@ -12,7 +12,7 @@ struct cpu_channels {
     int64_t samples, groups, pixels, block;
     int64_t chunk, chunks;   /* pixels of a chunk, which is summed in float; chunks of a plane */
     int64_t coefficients;    /* number of coefficients; 1: the same for all slots */
-    int64_t row, padded_row; /* coefficients of a row; slots of a row, with padding */
+    int64_t row, padded_row; /* contiguous coefficients; their slots, with padding */
     int64_t slots;           /* groups * block */
 };
 

@@ -103,7 +103,7 @@ static int concat_forward(struct cpu_op *op)
     return 0;
 }
 
-/* Computes the gradient of bottom i. The top's values tell where a ReLU cut. */
+/* Computes the gradient of bottom i. With a fused ReLU, dx is 0 where the top is not positive. */
 static int concat_gradient(struct cpu_op *op, int i, float *dx)
 {
     const struct joint *concat = (const struct joint *)op;
@@ -228,8 +228,8 @@ static int silence_gradient(struct cpu_op *op, int bottom, float *dx)
 
 const struct cpu_kind cpu_silence = {.gradient = silence_gradient};
 
-/* Lets the top share a plain bottom's memory. With any other format, reorders run from and to the
- * top itself, so that nothing is copied twice. */
+/* Lets the top share a plain bottom's memory. With any other format, reorders read and write the
+ * top directly, without a second copy. */
 static int flatten_create(struct cpu_op *op)
 {
     struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];

@@ -1,5 +1,5 @@
-/* Convolution by oneDNN in the formats that it likes best, or channels last where those formats
- * would pad much; or by our own Winograd (conv_winograd.c).
+/* Convolution by oneDNN in the formats that it prefers, or channels last where those formats would
+ * pad much; or by our own Winograd (conv_winograd.c).
  *
  * Weights are stored plain and reordered for each oneDNN primitive. Where the weights change from
  * pass to pass, the copy is in scratch memory of all ops. Elsewhere the op keeps its own copy and

@@ -27,13 +27,13 @@ static int64_t columns_elems(const struct window *w)
     return w->channels * w->taps * w->places;
 }
 
-/* Returns the pixel on axis i that place `at` of the kernel meets in window number `window`. */
+/* Returns the pixel on axis i under element `at` of the kernel, in window number `window`. */
 static inline int64_t pixel_at(const struct op_windows *w, int i, int64_t window, int64_t at)
 {
     return window * w->stride[i] - w->pad[i] + at * w->dilation[i];
 }
 
-/* Copies one row of windows; line: the image's row, NULL in the padding. add: adds row to line. */
+/* Copies an image row's pixels under one tap to `row`; line NULL: zeros. add: adds row to line. */
 static inline void column_line(const struct op_windows *w, float *line, float *row, int64_t tap,
                                bool add)
 {
@@ -47,7 +47,7 @@ static inline void column_line(const struct op_windows *w, float *line, float *r
     }
 }
 
-/* Copies row r of the columns: one channel, one place in the kernel. add: adds to the image. */
+/* Copies row r of the columns: one channel, one tap of the kernel. add: adds it to the image. */
 static void column_row(const struct window *window, float *image, float *columns, int64_t r,
                        bool add)
 {
@@ -73,7 +73,7 @@ static void image_to_columns(const struct window *w, const float *image, float *
         column_row(w, (float *)(uintptr_t)image, columns, r, false);
 }
 
-/* Adds the columns into the image; one thread has all rows of a channel. */
+/* Adds the columns to the image; one thread adds all rows of a channel. */
 static void columns_to_image(const struct window *w, const float *columns, float *image)
 {
 #pragma omp parallel for
@@ -120,8 +120,8 @@ const struct cpu_kind cpu_im2col = {
 
 struct deconv {
     struct cpu_op op;
-    struct window window;                /* windows in the top */
-    int64_t pixels, inputs, rows, group; /* bottom's pixels; a group's channels; its column rows */
+    struct window window;                /* windows over the top */
+    int64_t pixels, inputs, rows, group; /* bottom's pixels; a group's channels, rows; groups */
     float *columns;
 };
 

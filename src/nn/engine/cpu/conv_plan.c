@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* A convolution as oneDNN is asked for it. */
+/* Description of a convolution, by which oneDNN is asked for a primitive. */
 struct question {
     md_t src, weights, bias, dst; /* weights: oneDNN chooses the layout */
     md_t plain_weights;           /* layout in which weights travel */
@@ -171,7 +171,7 @@ static int find_formats(enum conv_pass pass, const struct shape *bottom, const s
     if (cpu_format_find(conv_desc_md(answer->desc, args[pass][0]), bottom, &answer->formats.src) &&
         cpu_format_find(conv_desc_md(answer->desc, args[pass][1]), top, &answer->formats.dst))
         return 0;
-    return error_set("oneDNN's convolution chose a format that is not known here");
+    return error_set("oneDNN chose an unknown memory format for a convolution");
 }
 
 /* Asks oneDNN for the primitive of one slice, for one thread; with 0 slices, of all images, for all
@@ -245,7 +245,7 @@ static bool is_same_code(const struct answer *a, const struct answer *b)
            a->formats.src == b->formats.src && a->formats.dst == b->formats.dst;
 }
 
-/* Asks for a pass in few slices: in one, if oneDNN's code for one thread sums in one order. */
+/* Asks for a pass in choose_slices' slices, or in 1 or 0 if oneDNN's code sums in one order. */
 static int ask_pass(const struct cpu_op *op, dnnl_format_tag_t tag, const struct shape *images,
                     bool pads, enum conv_pass pass, struct answer *out)
 {
@@ -313,7 +313,7 @@ struct shape conv_padded_shape(const struct cpu_op *op)
     return shape;
 }
 
-/* Lets forward take a copy of the bottom with its padding, if that is fast code. For AVX2 oneDNN
+/* Lets forward take a padded copy of the bottom, if oneDNN has fast code for it. For AVX2 oneDNN
  * has no generated code for windows of 11x11 with padding, and its fall-back makes plain tops. */
 static void conv_pad_forward(const struct cpu_op *op, struct conv_plan *plan)
 {
@@ -333,8 +333,8 @@ static void conv_pad_forward(const struct cpu_op *op, struct conv_plan *plan)
     answer_destroy(&answer);
 }
 
-/* Returns true if the format stores channels that do not exist: 20 channels in blocks of 8 cost as
- * much as 24. oneDNN's code for channels last does not pad. */
+/* Returns true if the format pads the channels: 20 channels in blocks of 8 cost as much as 24.
+ * oneDNN's code for channels last does not pad. */
 static bool format_pads(const struct cpu_format *format, const struct tensor *tensor)
 {
     return format && format->block && tensor->shape.dim[1] % format->block != 0;

@@ -3,7 +3,7 @@
  *
  * Without a stride oneDNN's own convolution is as fast forward, and is used. With AMX it takes up
  * to 4 times as long for the bottom's gradient, and 1.2 to 9 times for the weights'. With a stride,
- * the pixels that windows meet are gathered as they are rounded; their gradients are put back. */
+ * the pixels that windows read are gathered and rounded; their gradients are scattered. */
 #include "engine/cpu/conv.h"
 
 #include "device/codec.h"
@@ -77,7 +77,7 @@ int conv_product_create(struct cpu_op *op, enum conv_pass pass, struct conv_prod
         &out->pass[pass]);
 }
 
-/* Returns the bottom's pixels that windows meet, in bfloat16. */
+/* Returns the bottom's pixels that windows read, in bfloat16. */
 static const void *pixels_round(const struct conv_product *p, const float *x)
 {
     const struct conv_args *a = &p->op->args.u.conv;
@@ -100,7 +100,7 @@ static const void *pixels_round(const struct conv_product *p, const float *x)
     return half;
 }
 
-/* Writes the gradients of pixels that windows meet to their places, and 0 everywhere else. */
+/* Scatters the gradients of the pixels that windows read, and writes 0 to all other pixels. */
 static void pixels_spread(const struct conv_product *p, const float *from, float *dx)
 {
     const struct conv_args *a = &p->op->args.u.conv;

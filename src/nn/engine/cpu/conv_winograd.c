@@ -4,8 +4,8 @@
  *
  * Winograd was faster than all of oneDNN's code wherever it was tried on AVX2 and AVX-512, except
  * where tiles are few, mostly padding, or of few channels (tests/bench/RESULTS.md). Small
- * convolutions are not worth the trouble. With --math=bf16 Winograd takes rounded operands, but
- * AMX, where present, is faster at every shape. */
+ * convolutions gain nothing. With --math=bf16 Winograd takes rounded operands, but AMX, where
+ * present, is faster at every shape. */
 #include "engine/cpu/conv.h"
 
 #include <limits.h>
@@ -31,7 +31,7 @@ static int block_for(int64_t in, int64_t out)
     return cpu_is_wide() && in % 16 == 0 && out % 16 == 0 ? 16 : 8;
 }
 
-/* Plans all passes by our code; false if our code lacks any of them. */
+/* Plans all passes by our own Winograd; false if it cannot compute one of them. */
 static bool plan_passes(const struct cpu_op *op, struct conv_plan *out)
 {
     const struct conv_args *a = &op->args.u.conv;

@@ -353,9 +353,9 @@ static size_t cpu_held(void *context)
     return bytes;
 }
 
-/* Updates parameters. In turn, all of the compute thread's threads share the update; it is
- * elementwise, so that the number of threads does not change bits. Out of turn, the calling thread
- * works alone, because the compute threads are busy. */
+/* Updates parameters. With DEVICE_IN_TURN all compute threads share the update, which is
+ * elementwise: the number of threads does not change bits. Otherwise the calling thread works
+ * alone, because the compute threads are busy. */
 static int cpu_update(void *context, const struct device_update *update, float *value,
                       const float *grad, float *history, size_t stride, size_t n,
                       enum device_turn turn)

@@ -58,7 +58,7 @@ struct cpu_work {
 struct cpu_engine {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    dnnl_primitive_attr_t attr; /* attributes by which the engine provides scratchpads */
+    dnnl_primitive_attr_t attr; /* attribute: the engine, not oneDNN, provides scratchpads */
     int threads;
     struct engine_options options;    /* the caller's, with passes at least 1 */
     size_t kept;                      /* bytes of reordered weights that ops keep */
@@ -115,8 +115,8 @@ struct cpu_op {
     struct cpu_view *out; /* views of the bottoms' gradients; tensor NULL: none */
 };
 
-/* Formats in which an operator takes its bottoms and makes its tops. Most operators need this alone
- * and no create. */
+/* Formats in which an operator takes its bottoms and makes its tops. With this choice most
+ * operators need no create. */
 enum cpu_blobs {
     CPU_OWN,           /* create chooses the formats */
     CPU_AS_BOTTOM,     /* tops take the first bottom's format; a top in place keeps its format */
@@ -250,7 +250,7 @@ bool cpu_format_find(const_md_t md, const struct shape *shape, const struct cpu_
 int cpu_md_dims(const struct shape *shape, dnnl_dims_t dims);
 /* Returns the bytes of a shape in a format, padding included. */
 size_t cpu_format_bytes(const struct shape *shape, const struct cpu_format *format);
-/* Returns a shape's planes. Of over three spatial axes (plain tensors), the first are one depth. */
+/* Returns a shape's planes. With over three spatial axes (plain), all but two count as depth. */
 struct cpu_planes cpu_planes_of(const struct shape *shape, const struct cpu_format *format);
 
 /* Sets a top's format; its value and gradient get memory of their own. */

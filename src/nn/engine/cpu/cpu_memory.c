@@ -32,13 +32,13 @@ static void ask_for_large_pages(void *memory, size_t bytes)
     uintptr_t from = (at + large - 1) / large * large, to = (at + bytes) / large * large;
 
     if (from < to)
-        madvise((void *)from, to - from, MADV_HUGEPAGE); /* on failure small pages do */
+        madvise((void *)from, to - from, MADV_HUGEPAGE); /* if this fails, small pages serve */
 #else
     (void)memory, (void)bytes;
 #endif
 }
 
-/* Refuses a large piece beyond the limits: the kernel would kill the job that uses it. */
+/* Refuses a large allocation beyond the memory limits: the kernel would kill the job. */
 static int check_limits(size_t bytes, const char *what)
 {
     const size_t large = (size_t)4 << 20;

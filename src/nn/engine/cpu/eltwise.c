@@ -125,7 +125,7 @@ static int eltwise_forward(struct cpu_op *op)
     return 0;
 }
 
-/* Computes a piece of a bottom's gradient: a product's without y / x, since x may be 0. */
+/* Computes a piece of a bottom's gradient. PROD multiplies the other bottoms: x may be 0. */
 static void eltwise_backward_piece(struct eltwise *elt, int bottom, const float *dy, float *dx,
                                    size_t at, size_t n)
 {
@@ -169,7 +169,7 @@ static void eltwise_backward_pieces(struct eltwise *elt, int bottom, bool relu)
     for (size_t at = 0; at < elt->n; at += CPU_PIECE) {
         size_t n = cpu_piece(elt->n, at);
         if (relu)
-            cpu_relu_back_piece(y + at, dy + at, 0, dy + at, n); /* y tells where the ReLU cut */
+            cpu_relu_back_piece(y + at, dy + at, 0, dy + at, n); /* dy = 0 where y <= 0 */
         for (int i = op->args.nbottoms - 1; i >= 0; i--)
             if (eltwise_writes(elt, i) && (bottom < 0 ? !eltwise_relays(elt, i) : i == bottom))
                 eltwise_backward_piece(elt, i, dy, cpu_op_dx(op, i), at, n);

@@ -123,7 +123,7 @@ void cpu_inner_product_factors(struct op *base, const float **bottom, const floa
     *top_grad = cpu_op_dy(op);
 }
 
-/* Writes which passes are not sgemm's, such as "matmul forward weights, streaming data". */
+/* Writes the passes that sgemm does not run, such as "matmul forward weights, streaming data". */
 static void inner_product_describe(const struct cpu_op *op, char words[ENGINE_OP_WORDS])
 {
     static const char *const names[PRODUCT_PASSES] = {"forward", "data", "weights"};

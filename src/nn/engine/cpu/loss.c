@@ -22,7 +22,7 @@ int scores_label(const struct cpu_op *op, const struct scores *s, int64_t i, int
     if (!fits || value < 0 || (int)value >= s->classes)
         return error_set("label %g of sample %" PRId64 " of the batch is %s 0..%" PRId64
                          " (the scores have %" PRId64 " classes)",
-                         (double)value, i / s->inner, whole ? "outside" : "no whole number of",
+                         (double)value, i / s->inner, whole ? "outside" : "not a whole number in",
                          s->classes - 1, s->classes);
     *out = (int)value;
     return 0;
@@ -209,7 +209,7 @@ static int multinomial_loss_gradient(struct cpu_op *op, int bottom, float *dx)
 
 LOSS_KIND(multinomial_loss, 2);
 
-/* Returns true if `similar`, cut to an integer, is not 0. */
+/* Returns true if `similar`, truncated to an integer, is not 0. */
 static bool contrastive_similar(float similar)
 {
     return fabsf(similar) >= 1;

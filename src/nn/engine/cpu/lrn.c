@@ -1,9 +1,9 @@
 /* Local response normalisation: y = x s^-beta, s = k + alpha/count * sum of squares in the window.
  *
- * lrn_blocked.c computes LRN across channels as all known nets ask for it. All else goes by pieces
- * of rows. Within channels a piece is a plane in any format, whose windows reach along rows and
- * down. Across channels a piece is some pixels of all channels in plain memory, whose windows reach
- * down alone. Backward recomputes s, which is less work than loading it. */
+ * lrn_blocked.c computes LRN across channels in the form that all known nets use. All other LRN
+ * runs in pieces of rows. Within channels a piece is a plane in any format, whose windows reach
+ * along rows and down. Across channels a piece is some pixels of all channels in plain memory,
+ * whose windows reach down alone. Backward recomputes s, which is less work than loading it. */
 #include "engine/cpu/cpu_internal.h"
 #include "engine/cpu/lrn_blocked.h"
 
@@ -19,7 +19,7 @@ struct lrn {
     int64_t half; /* reach of the window on either side */
     float scale, beta, k;
     bool within;      /* windows within a channel; else across channels */
-    bool quick_power; /* s and s^-beta are normal floats > 0, or as good as infinite */
+    bool quick_power; /* k, scale and beta allow lrn_power_one */
     int64_t tile;     /* floats of one of a thread's work arrays */
     bool usual;       /* lrn_blocked.c computes both passes */
     struct lrn_blocked blocked;
@@ -100,7 +100,7 @@ INLINE float lrn_power_one(float s, float exponent)
     exp = exp * x + 0.6931471824645996f;
     exp = exp * x + 1;
     whole += rest;
-    whole = whole < -126 ? -126 : whole; /* smaller results count as this */
+    whole = whole < -126 ? -126 : whole; /* smaller results become about 2^-126 */
     scale_bits = ((int32_t)whole + 127) * (1 << 23);
     memcpy(&scale, &scale_bits, sizeof scale);
     return exp * scale + 0 * s;
@@ -124,8 +124,8 @@ INLINE void lrn_windows(const float *from, int64_t half, int64_t step, float *re
     }
 }
 
-/* A piece: `rows` rows of `width` floats in work arrays, and `runs` runs of `length` floats,
- * `stride` apart, in a tensor. step: floats to the next place of a row. */
+/* A piece: `rows` rows of `width` floats in work arrays; in a tensor, `runs` runs of `length`
+ * floats, `stride` apart. step: floats from a pixel of a row to the next. */
 struct piece {
     int64_t rows, width, step;
     int64_t runs, length, stride;

@@ -1,4 +1,4 @@
-/* LRN across five channels with s^-0.75, as all known nets ask for it, where eight and more
+/* LRN across five channels with s^-0.75, the form that all known nets use, where eight or more
  * channels are contiguous. */
 #ifndef POSEIDON_ENGINE_CPU_LRN_BLOCKED_H
 #define POSEIDON_ENGINE_CPU_LRN_BLOCKED_H

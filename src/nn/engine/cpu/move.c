@@ -71,7 +71,7 @@ static int move_index_at(const float *list, int64_t i, int64_t rows, int64_t *ou
     *out = 0;
     if (!(whole && list[i] >= 0 && list[i] < (float)rows))
         return error_set("index %g at place %" PRId64 " is %s 0..%" PRId64, (double)list[i], i,
-                         whole ? "outside" : "no whole number of", rows - 1);
+                         whole ? "outside" : "not a whole number in", rows - 1);
     *out = (int64_t)list[i];
     return 0;
 }

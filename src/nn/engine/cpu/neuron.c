@@ -94,7 +94,7 @@ static int dropout_create(struct cpu_op *op)
     return drop->mask ? 0 : -1;
 }
 
-enum { MASK_PIECE = 64 }; /* words drawn by one thread */
+enum { MASK_PIECE = 64 }; /* words that a thread draws at a time */
 
 /* Draws n words of a sample's mask, from word `first` on. A word takes eight blocks of the
  * sequence, computed side by side with the values of rng_block. A bit is set where the draw is >=

@@ -2,7 +2,7 @@
  *
  * The code is our own because oneDNN lacks Caffe's rules: the top reaches beyond the padded image,
  * AVE's divisor is clipped there, a second top holds the maximum's place, and STOCHASTIC. Pooling
- * is bound by memory and loses nothing. */
+ * is bound by memory, so our code is no slower. */
 #include "engine/cpu/cpu_internal.h"
 
 #include "engine/cpu/octet.h"
@@ -244,7 +244,7 @@ static void pool_stochastic_plane(const struct pool *pool, const struct pass *pa
     }
 }
 
-/* Finds the windows along one axis that hold a place: first to last; last < first: none. */
+/* Finds the windows along one axis that hold pixel `place`: first to last; last < first: none. */
 INLINE void pool_windows_over(const struct op_windows *a, int axis, int64_t place, int64_t *first,
                               int64_t *last)
 {
@@ -254,8 +254,8 @@ INLINE void pool_windows_over(const struct op_windows *a, int axis, int64_t plac
     *last = cpu_least(reach / a->stride[axis], a->places[axis] - 1);
 }
 
-/* Gathers a row's gradients: each pixel asks the windows over it, in the order in which windows
- * would scatter. No store waits for another store, and the sums have the same bits. */
+/* Gathers a row's gradients: each pixel reads the windows over it, in the order in which windows
+ * would scatter. No store depends on another store, and the sums have the same bits. */
 INLINE void pool_max_gather_row(const struct op_windows *a, int64_t block, int64_t d, int64_t h,
                                 const float *dy, const int32_t *where, float *dx)
 {
@@ -352,10 +352,10 @@ static int pool_create(struct cpu_op *op)
         return 0;
     tops = cpu_tensor_stored(&op->args.tops[0]->value);
     if (pool->usual) {
-        pool->numbers = cpu_op_alloc(op, tops, "the places that pooling chose");
+        pool->numbers = cpu_op_alloc(op, tops, "the indices that pooling chose");
         return pool->numbers ? 0 : -1;
     }
-    pool->where = cpu_op_alloc(op, tops * sizeof *pool->where, "the places that pooling chose");
+    pool->where = cpu_op_alloc(op, tops * sizeof *pool->where, "the indices that pooling chose");
     return pool->where ? 0 : -1;
 }
 
@@ -441,7 +441,7 @@ static int spp_create(struct cpu_op *op)
     if (!op->args.train || op->args.u.spp.method != POOL_MAX)
         return 0;
     spp->where = cpu_op_alloc(op, shape_elems(&op->args.tops[0]->value.shape) * sizeof *spp->where,
-                              "the places of maxima");
+                              "the indices of maxima");
     return spp->where ? 0 : -1;
 }
 

@@ -89,7 +89,7 @@ INLINE void maxima_start(struct maxima *m)
     m->at = (ints){0} + NONE;
 }
 
-/* Stores maxima and places. Compilers have instructions for this conversion in two steps. */
+/* Stores maxima and places. The conversion to bytes has two steps: compilers have these. */
 INLINE void maxima_store(const struct maxima *m, float *y, uint8_t *where)
 {
     *(floats *)y = m->best;
@@ -98,7 +98,7 @@ INLINE void maxima_store(const struct maxima *m, float *y, uint8_t *where)
 }
 
 /* Finds the maxima of OCTET channels in a window whose first pixel is x. row, block: floats to the
- * next row and pixel. Each row has its own maxima until the end: no row waits for another row. */
+ * next row and pixel. Each row has its own maxima until the end: rows are independent. */
 INLINE void window_strip(int side, struct span rows, struct span columns, int64_t row,
                          int64_t block, const float *x, float *y, uint8_t *where)
 {
@@ -160,9 +160,9 @@ INLINE void window_one(const struct plane *p, struct span rows, struct span colu
         *where = (uint8_t)at;
 }
 
-/* Finds the maxima of windows `some` of a row of windows, which the image may clip. x: begin of the
- * row's first window. y: maxima of the row's first window. The last strip of channels overlaps the
- * strip before where OCTET does not divide the channels. */
+/* Finds the maxima of the range `some` of a row of windows, which the image's edge may clip. x:
+ * begin of the row's first window. y: maxima of the row's first window. The last strip of channels
+ * overlaps the strip before where OCTET does not divide the channels. */
 CPU_KERNEL static void edge_maxima(const struct plane *p, struct span some, struct span rows,
                                    const float *x, float *y, uint8_t *where)
 {
@@ -280,8 +280,8 @@ INLINE void pixels_store(const struct plane *p, int64_t w, int64_t block, const 
 }
 
 /* Computes the gradients of the padded rows 2i and 2i + 1 of OCTET channels, in squares of four
- * pixels. A pixel asks the windows over it in their order; no store waits for another store, and a
- * window's tops are read twice. */
+ * pixels. A pixel reads the windows over it in their order; no store depends on another store, and
+ * a window's tops are read twice. */
 INLINE void rows_gather(const struct plane *p, int side, int64_t block, int64_t i, const float *dy,
                         const uint8_t *where, float *dx)
 {

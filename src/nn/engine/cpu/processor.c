@@ -32,7 +32,7 @@ static const char *instructions(int isa)
 void cpu_processor(char words[ENGINE_PROCESSOR_WORDS])
 {
     const dnnl_version_t *version = dnnl_version();
-    int isa = (int)dnnl_get_effective_cpu_isa(); /* the environment may leave fewer */
+    int isa = (int)dnnl_get_effective_cpu_isa(); /* the environment may allow fewer instructions */
     char name[MACHINE_PROCESSOR_WORDS];
 
     machine_processor(MACHINE_CPUINFO, name);

@@ -186,7 +186,7 @@ int product_create_rounded(struct cpu_engine *engine, struct owner *owner,
     out->way = PRODUCT_MATMUL;
     if (matmul_create(out, owner))
         return -1;
-    return out->matmul.primitive ? 0 : error_set("oneDNN has no such product of bfloat16");
+    return out->matmul.primitive ? 0 : error_set("oneDNN has no bfloat16 product of this shape");
 }
 
 int product_create(struct cpu_engine *engine, struct owner *owner, const struct product_args *args,

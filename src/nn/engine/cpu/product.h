@@ -33,8 +33,8 @@ struct product {
     struct cpu_primitive matmul; /* empty unless way is PRODUCT_MATMUL */
 };
 
-/* Creates a product in that way, or by sgemm where processor, library or product do not allow the
- * way. Set-up only. The owner frees it through a pointer to *out, so *out must not move. */
+/* Creates a product that `way` computes, or sgemm where processor, library or product rule out
+ * `way`. Set-up only. The owner frees it through a pointer to *out, so *out must not move. */
 int product_create(struct cpu_engine *engine, struct owner *owner, const struct product_args *args,
                    enum product_way way, struct product *out);
 

@@ -1,5 +1,5 @@
 /* Adds up products of a few rows each in the order of a tree, in registers: memory gets the sum
- * alone. A strip of columns stays in a thread's caches and meets four outputs at a time. */
+ * alone. A strip of columns stays in a thread's caches and multiplies four outputs at a time. */
 #include "engine/cpu/cpu_internal.h"
 
 #include <assert.h>
@@ -25,8 +25,8 @@ INLINE void add(lanes *to, const lanes *x)
         to[i] += x[i];
 }
 
-/* Sums over all parts in the order of device/tree_sum.h: the bits of a part's number say which
- * branches wait for the part. right: rows of WIDTH; left: rows of OUTPUTS; to: OUTPUTS x WIDTH. */
+/* Sums over all parts in the order of device/tree_sum.h: each low 1 bit of a part's number adds the
+ * waiting sum of that level. right: rows of WIDTH; left: rows of OUTPUTS; to: OUTPUTS x WIDTH. */
 INLINE void sum_block(const float *right, const float *left, int parts, int64_t k, lanes *to)
 {
     lanes waiting[LEVELS][SUMS], s[SUMS];

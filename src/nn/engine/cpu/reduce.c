@@ -72,7 +72,7 @@ static int argmax_create(struct cpu_op *op)
     struct argmax *argmax = (struct argmax *)op;
 
     argmax->best = cpu_op_alloc(op, (size_t)op->args.u.argmax.top_k * sizeof *argmax->best,
-                                "the places of maxima");
+                                "the indices of maxima");
     return argmax->best ? 0 : -1;
 }
 

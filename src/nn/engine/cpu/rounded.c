@@ -1,6 +1,6 @@
 /* Rounds the operands of convolutions and inner products to bfloat16 for --math=bf16, in memory
- * that all ops share. On processors without products of bfloat16, which only tests use so, rounded
- * operands stay floats for float products. */
+ * that all ops share. On processors without products of bfloat16, in tests only, rounded operands
+ * stay floats for float products. */
 #include "engine/cpu/cpu_internal.h"
 
 #include "device/codec.h"

@@ -30,7 +30,7 @@ static int scale_memory(struct scale *scale)
     return 0;
 }
 
-/* Returns the format in which x is seen by channels: x's own, or plain. */
+/* Returns the format in which x can be viewed by channels: x's own, or plain. */
 static const struct cpu_format *scale_view(struct scale *scale)
 {
     const struct scale_args *a = &scale->op.args.u.scale;

@@ -1,12 +1,12 @@
 /* Products of few rows with weights that are read once, at nearly the speed of memory.
  *
- * A block of weights, some inputs of a few outputs, comes from memory into the cache. All rows pass
- * over the block, four at a time, with 4 x 4 vectors of sums in registers; each step prefetches one
- * line of the next block. Rows of 36 KB, as AlexNet's, all fall into the same sets of the cache: so
- * gradients are gathered in rows of an odd number of lines. One thread makes each sum, in an order
- * that does not depend on the number of threads. With --math=bf16 a block is rounded when it
- * arrives: a copy of the weights in bfloat16 would be read in half the time, but would have to be
- * written first. */
+ * A block of weights, some inputs of a few outputs, comes from memory into the cache. All rows are
+ * multiplied by the block, four at a time, with 4 x 4 vectors of sums in registers; each step
+ * prefetches one line of the next block. Rows of 36 KB, as AlexNet's, all map to the same sets of
+ * the cache: so gradients are gathered in rows of an odd number of lines. One thread makes each
+ * sum, in an order that does not depend on the number of threads. With --math=bf16 a block is
+ * rounded when it arrives: a copy of the weights in bfloat16 would be read in half the time, but
+ * would have to be written first. */
 #include "engine/cpu/cpu_internal.h"
 
 #include <string.h>

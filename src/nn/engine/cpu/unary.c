@@ -6,7 +6,7 @@
 #include <string.h>
 
 #if defined(__GNUC__) && !defined(__clang__)
-/* allows sqrtf as one instruction, and both sides of a choice to be computed side by side */
+/* lets the compiler use the sqrt instruction, and compute both sides of a choice */
 #pragma GCC optimize("no-math-errno", "no-trapping-math")
 #endif
 

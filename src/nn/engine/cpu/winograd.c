@@ -1,4 +1,4 @@
-/* Plans by which code, and in which pieces, Winograd's algorithm computes a convolution. */
+/* Plans a convolution by Winograd's algorithm: by which code, and in which pieces. */
 #include "engine/cpu/winograd.h"
 
 #include <limits.h>
@@ -17,7 +17,7 @@ static int up(int n, int to)
     return (n + to - 1) / to * to;
 }
 
-/* Rounds up to a number of lines that keeps points out of the same sets of the cache. */
+/* Rounds up to a number of cache lines such that points map to different sets of the cache. */
 static size_t odd_lines(size_t floats)
 {
     size_t lines = (floats + 15) / 16 | 1;

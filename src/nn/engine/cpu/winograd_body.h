@@ -24,12 +24,12 @@ enum {
 
 /* ---- groups of tiles ---- */
 
-/* Present work of a pass: one of the convolution's groups, some tiles, and a chunk of channels. */
+/* Current work of a pass: one of the convolution's groups, some tiles, and a chunk of channels. */
 struct job {
     const struct winograd *p;
     float *v, *m, *u;   /* values at the points: input; output or its gradient; weights */
     int first, tiles;   /* first tile; number of tiles */
-    int from, channels; /* chunk: first channel or output of the group; number */
+    int from, channels; /* chunk: first channel or output, counted in the group; size */
 };
 
 /* A tensor and a range of its channels, counted in vectors of LANES channels. */
@@ -135,7 +135,7 @@ static void rows_products(const struct job *job, const float *v, const float *u,
     }
 }
 
-/* Multiplies at one point: all tiles with outputs begin to end of the chunk. */
+/* Computes products at one point, of all tiles: outputs `begin` to `end` of the chunk. */
 static void point_product(const struct job *job, int i, int begin, int end)
 {
     const struct winograd *p = job->p;
@@ -312,7 +312,7 @@ static void forward_group(const struct winograd *p, const struct winograd_data *
         if (points_find(&job, d, group))
             weights_points(&job, d->weights + outputs * s->in * s->window * s->window);
         for (int t = 0; job_group(&job, t); t += p->group) {
-            if (o == 0 || job.tiles < p->tiles) /* if not, all points are still there */
+            if (o == 0 || job.tiles < p->tiles) /* later chunks reuse a single group's points */
                 side_points(&job, &in, false, job.v, p->vrow, p->vpoint);
             products(&job);
             results_store(&job, &out);
@@ -354,7 +354,7 @@ INLINE void weights_product(const float *dy, const float *v, size_t block, int t
     }
 }
 
-/* Multiplies at one point: outputs begin to end by the chunk's channels. */
+/* Sums weight gradients at one point: outputs `begin` to `end` by the chunk's channels. */
 static void point_weights(const struct job *job, int i, int begin, int end)
 {
     const struct winograd *p = job->p;

@@ -80,7 +80,7 @@ static int add_layer(struct profile *profile, char *field[FIELDS], int line)
     if (!*field[0])
         return error_set("expected a layer's name, found nothing");
     if (earlier)
-        return error_set("layer '%s' was given in line %d already", field[0], earlier->line);
+        return error_set("layer '%s' is in line %d already", field[0], earlier->line);
     if (parse_seconds(field[2], "forward_s", &layer.forward) ||
         parse_seconds(field[3], "backward_s", &layer.backward))
         return error_context("layer '%s'", field[0]);

@@ -1,6 +1,6 @@
 /* A profile: how long each layer of a net computes, one pass over a batch. A CSV file:
  *
- *     # lines that begin with # are comments, all but the next one
+ *     # a line that begins with # is a comment, except the next line
  *     # input 64 1 28 28
  *     layer,type,forward_s,backward_s
  *     conv1,Convolution,0.00113,0.00198
@@ -9,8 +9,8 @@
  *     *update,SGD,0.55,0
  *
  * The input's first axis is the batch that was timed: a file with that line can replay no other
- * batch. Each layer of the net has a line, in any order; type is for the reader. A name with a
- * comma or a quote is written in quotes, quotes doubled. Three lines are no layers:
+ * batch. Each layer of the net has a line, in any order; type is not read. A name with a comma or a
+ * quote is written in quotes, quotes doubled. Three lines name no layer:
  *   *        forward_s: one GFLOP (a multiply-add counts as 2) of matrix product, which rebuilding
  *            gradients from sufficient factors takes; no time without the line
  *   *update  forward_s: the solver's rule for 10^9 parameters; no time without the line
@@ -33,7 +33,7 @@ struct profile_layer {
 
 struct profile {
     char *file; /* owned */
-    int batch;  /* samples of a timed pass; 0: the file does not tell */
+    int batch;  /* samples of a timed pass; 0: the file does not say */
     int nlayers;
     struct profile_layer *layers; /* owned */
 };

@@ -1,10 +1,10 @@
 /* The replay engine: every op takes the time that a profile says and computes nothing. Parameters
- * and gradients have their real places and sizes, so that all traffic is real; activations have no
+ * and gradients have their real sizes, so that ranks send real messages; activations have no
  * memory.
  *
- * An op sleeps until its end on the clock, and spins for the last stretch; the next op takes off
- * what one op overslept, so that errors do not add up. Memory that nobody writes is the system's
- * untouched zero pages: values and gradients are 0, at no cost. */
+ * An op sleeps until shortly before its end, then spins. If an op ends late, the next op takes that
+ * much less time, so that errors do not add up. Values and gradients are 0: memory that nothing has
+ * written to reads as 0 and takes no physical memory. */
 #define _GNU_SOURCE
 #include "engine/engine_internal.h"
 
@@ -22,7 +22,7 @@
 
 /* Time before an op's end at which the sleep ends; the rest is spun. */
 #define SPIN_NS 50000
-/* Longest gap between ops that follow at once; after a wait for parameters nothing is owed. */
+/* Longest gap before an op that makes up for the last op's oversleep; a longer gap is a wait. */
 #define GAP_NS 50000
 
 /* Size of an inner product's weight gradient: m x n. */
@@ -37,7 +37,7 @@ struct replay_engine {
     double update;  /* seconds per 10^9 parameters */
     int64_t end;    /* time of the last op's end, ns */
     int64_t owed;   /* oversleep of the last op, ns */
-    float *zeros;   /* blank factors, for replay_factors */
+    float *zeros;   /* factors that replay_factors returns: all 0 */
     size_t nzeros;
     struct product *products; /* sizes of all inner products; owned */
     int nproducts;
@@ -73,8 +73,8 @@ static int nap_pass(struct replay_engine *engine, int64_t duration)
 
     if (duration == 0)
         return 0;
-    /* If this op follows the last one at once, its end makes good the last op's oversleep.
-     * Otherwise a wait, such as for parameters, went on meanwhile, and nothing is owed. */
+    /* An op that begins right after the last op ends earlier by that op's oversleep. After a longer
+     * gap, such as a wait for parameters, the oversleep does not count. */
     end = start + duration - (start - engine->end < GAP_NS ? engine->owed : 0);
     engine->end = nap_until(end);
     engine->owed = engine->end - end;
@@ -176,7 +176,7 @@ static void replay_release(void *context, struct tensor *tensor)
 
 static void make_blank(struct tensor *tensor)
 {
-    tensor->layout = (void *)(uintptr_t)&blank; /* a mark, never written through */
+    tensor->layout = (void *)(uintptr_t)&blank; /* a mark: nothing writes to it */
     tensor->bytes = 0;
     tensor->base = NULL;
 }
@@ -190,14 +190,14 @@ static int grow_zeros(struct replay_engine *engine, size_t elems)
     replay_free(engine, engine->zeros);
     engine->zeros = NULL;
     engine->nzeros = 0;
-    if (replay_alloc(engine, elems * sizeof(float), "blank factors", &zeros))
+    if (replay_alloc(engine, elems * sizeof(float), "sufficient factors", &zeros))
         return -1;
     engine->zeros = zeros;
     engine->nzeros = elems;
     return 0;
 }
 
-/* Remembers a product whose gradient may be rebuilt from factors, and makes its blank factors. */
+/* Records an inner product's size for replay_gemm, and makes room for its zero factors. */
 static int add_product(struct replay_engine *engine, const struct op_args *args)
 {
     const struct shape *bottom = &args->bottoms[0]->value.shape, *top = &args->tops[0]->value.shape;
@@ -301,8 +301,8 @@ static int replay_update(void *context, const struct device_update *update, floa
     return 0;
 }
 
-/* Services of the replayed device. Gradients are encoded and added up as in training, in the host's
- * time, whichever engine is replayed. */
+/* Services of the replayed device. The host encodes gradients and sums squares in real time, even
+ * where the profile is a GPU's. */
 static const struct device_services_i services = {
     .update = replay_update, .sumsq = device_host_sumsq, .encode = device_host_encode};
 
