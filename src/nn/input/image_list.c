@@ -97,7 +97,7 @@ static bool lacks_slash(const char *root, const char *base_file, const char *fir
     return path && there;
 }
 
-/* Returns the root as given, or beside base_file if only there the first image exists. */
+/* Returns the root as given, or beside base_file if the first image exists only there. */
 static char *root_find(const char *root, const char *base_file, const char *first)
 {
     struct strbuf name = {.data = NULL};

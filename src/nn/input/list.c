@@ -231,7 +231,7 @@ static int names_read(struct class_names *names, const char *folder, bool folder
     return status;
 }
 
-enum { DEEPEST = 32 }; /* stops links to a folder above */
+enum { DEEPEST = 32 }; /* limit of nested folders; ends a cycle of links */
 
 /* Adds the files of the folder root + name, then its subfolders'; listed names omit the root. */
 static int files_read(struct list *list, const char *root, const char *name, int label, int depth)

@@ -232,7 +232,7 @@ struct engine_images_args transform_args(const struct transform *t)
                                        .scale = t->scale};
 }
 
-/* Floats are transformed where they are; bytes are cut out first, by transform_cut. */
+/* Reads floats where the record holds them; cuts bytes out first, by transform_cut. */
 int transform_apply(const struct transform *t, struct record *record, uint64_t seed,
                     int layer_index, uint64_t sample, float *out)
 {

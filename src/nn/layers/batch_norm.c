@@ -55,7 +55,7 @@ static int batch_norm_setup(struct layer *layer, const struct layer_env *env)
 
 const struct layer_i layer_batch_norm = {
     .type = "BatchNorm",
-    .wants_own_top = layer_always, /* a Scale in place on the top is merged, which is no obstacle */
+    .wants_own_top = layer_always, /* a Scale in place on the top can still be merged */
     .takes_relu = layer_always,
     .setup_in = batch_norm_setup,
     .op = OP_BATCH_NORM,

@@ -130,7 +130,7 @@ static int conv_set_top(struct layer *layer, int64_t outputs)
     double flops = 2.0 * layer->nbottoms * (double)outputs *
                    (double)(bottom->dim[1] / args->group) * (double)bottom->dim[0];
 
-    /* each weight is used once per place of the smaller image, bottom or top */
+    /* each weight is used once per position in the smaller image, bottom or top */
     for (int i = 0; i < bottom->naxes - 2; i++) {
         if (conv_top_size(layer, args, i, bottom->dim[2 + i], &dim[2 + i]))
             return -1;

@@ -23,7 +23,7 @@ static int data_open(struct layer *layer, struct data *state, const struct layer
     return status;
 }
 
-/* Adds a notice about transform fields outside transform_param; V1 definitions had them moved. */
+/* Adds a notice about transform fields outside transform_param. Upgrades of V1 move such fields. */
 static int data_notice_transform(const struct layer *layer, const struct layer_env *env,
                                  const char *param)
 {

@@ -89,7 +89,7 @@ char *data_source(struct data *state, const char *source, bool own, const struct
         return path;
     state->ranks_per_sample = (uint64_t)state->options.nranks;
     state->options.first_sample /= state->ranks_per_sample;
-    /* ranks with sources of their own draw differently: equal sample numbers are unlike images */
+    /* each rank with its own source gets its own seed: equal sample numbers are different images */
     state->options.seed += (uint64_t)env->rank;
     state->options.rank = 0;
     state->options.nranks = 1;
@@ -352,7 +352,7 @@ static bool is_opened(const struct layer *layer)
     return layer->i->build == data_build && ((struct data *)layer->state)->source;
 }
 
-/* Raises `layer`'s shuffle and rand_skip to those of `other`, where larger, and takes its order. */
+/* Raises `layer`'s shuffle and rand_skip to those of `other`, if larger, and makes orders equal. */
 static int align(const struct layer *layer, const struct layer *other, const struct layer_env *env)
 {
     struct data *own = layer->state, *its = other->state;

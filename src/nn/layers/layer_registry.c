@@ -372,7 +372,7 @@ int layer_notice(const struct layer *layer, const struct layer_env *env, const c
     grown = strbuf_take(&text);
     if (!grown)
         return -1;
-    if (*env->notices && strstr(*env->notices, grown + start)) { /* said of the other phase */
+    if (*env->notices && strstr(*env->notices, grown + start)) { /* by the other phase */
         free(grown);
         return 0;
     }

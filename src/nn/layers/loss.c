@@ -1,5 +1,5 @@
 /* The losses other than SoftmaxWithLoss. All but the sigmoid and infogain losses divide by the
- * batch. */
+ * batch size. */
 #include "layers/layers_internal.h"
 
 #include "util/alloc.h"

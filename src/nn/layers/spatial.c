@@ -82,8 +82,8 @@ static const struct layer *maker(const struct layer *layer)
     return NULL;
 }
 
-/* Returns the smallest input of the net, along spatial axis i, that gives the layer's top one
- * place; 0: not known. */
+/* Returns the smallest input of the net, along spatial axis i, for which the layer's top is not
+ * empty; 0: not known. */
 static int least_input(const struct layer *layer, int i)
 {
     const int64_t most = 1 << 14;

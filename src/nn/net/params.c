@@ -13,8 +13,8 @@ struct shared {
     const char *name;
     struct param *param;    /* this net's or the training net's */
     int index;              /* in net->params, or -1 */
-    int layer;              /* the layer that owns it */
-    bool has_lr, has_decay; /* given in the definition rather than defaults */
+    int layer;              /* layer that owns the parameter */
+    bool has_lr, has_decay; /* the definition gives lr_mult, decay_mult */
 };
 
 struct sharing {
@@ -122,7 +122,7 @@ static int use_shared(struct sharing *sharing, struct layer *layer, int p, struc
 {
     const Caffe__ParamSpec *spec = spec_of(layer, p);
     struct net *net = sharing->net;
-    bool theirs = owner->index < 0; /* the training net's, which must not change */
+    bool theirs = owner->index < 0; /* the training net's parameter, not to be changed */
 
     if (check_shared_shape(sharing, layer, p, owner))
         return -1;
