@@ -133,7 +133,7 @@ static int part_open(struct hdf5_source *self, int p)
             goto fail;
     }
     if (self->part[p].count != 0 && self->part[p].count != self->dataset[0].dim[0]) {
-        error_set("%s: had %llu records when it was opened first, now %llu", path,
+        error_set("%s: had %llu records when first opened, and has %llu now", path,
                   (unsigned long long)self->part[p].count,
                   (unsigned long long)self->dataset[0].dim[0]);
         goto fail;

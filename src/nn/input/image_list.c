@@ -90,8 +90,8 @@ static bool lacks_slash(const char *root, const char *base_file, const char *fir
     if (*root && !strbuf_status(&name))
         path = path_find(name.data, base_file, &there);
     if (path && there)
-        error_set("root_folder '%s' lacks its last slash: no %s%s is there, but %s", root, root,
-                  first, path);
+        error_set("root_folder '%s' needs a slash at its end: there is no %s%s, but there is %s",
+                  root, root, first, path);
     free(path);
     strbuf_free(&name);
     return path && there;

@@ -130,10 +130,9 @@ int transform_accepts(const struct transform *t, const struct shape *shape)
     size_text(&t->in, expected, sizeof expected);
     size_text(shape, found, sizeof found);
     if (shape->dim[0] != t->in.dim[0])
-        return error_set(
-            "the image is %s, but the first one is %s (C x H x W): channels cannot vary; "
-            "force_color or force_gray makes encoded ones alike",
-            found, expected);
+        return error_set("the image is %s, but the first one is %s (C x H x W): all images need "
+                         "the same channels, which force_color or force_gray gives encoded images",
+                         found, expected);
     if (t->mean)
         return error_set(
             "the image is %s, but the mean image and the first one are %s (C x H x W); "

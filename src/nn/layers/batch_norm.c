@@ -48,8 +48,8 @@ static int batch_norm_setup(struct layer *layer, const struct layer_env *env)
     layer->flops = 5.0 * (double)shape_elems(bottom);
     if (layer->train && p->has_use_global_stats && p->use_global_stats)
         return layer_notice(layer, env,
-                            "use_global_stats: true in training: the statistics come from weights "
-                            "alone; without any, all is taken to have mean and variance 0");
+                            "use_global_stats is true in training: the statistics come from the "
+                            "weights given; without weights, means and variances are 0");
     return 0;
 }
 

@@ -123,8 +123,8 @@ static int dummy_make_labels(struct layer *layer, int top, size_t classes,
     return !filler || (is_constant(filler) && value == filler->value)
                ? 0
                : layer_notice(layer, env,
-                              "'%s' is read as labels, so the filler's numbers are cut to whole "
-                              "ones, as Caffe's losses do",
+                              "'%s' is read as labels, so the filler's values are cut to whole "
+                              "numbers, as in Caffe's losses",
                               layer->tops[top]->name);
 }
 

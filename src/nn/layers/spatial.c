@@ -157,8 +157,8 @@ static int spatial_pair(const struct spatial_field *field, const struct blob *bo
                         int out[OP_SPATIAL])
 {
     if (naxes != 2)
-        return error_set("%s and %s are for bottoms of height and width alone, and '%s' has %s: "
-                         "give %s once, or once for each axis",
+        return error_set("%s and %s need a bottom of height and width alone, but '%s' has %s: give "
+                         "%s once, or once for each axis",
                          field->name_h, field->name_w, bottom->name, spatial_names(naxes),
                          field->name);
     if (field->least > 0 && (!field->has_h || !field->has_w)) /* an absent pad is 0 */

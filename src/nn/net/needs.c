@@ -150,11 +150,10 @@ static int check_layers(const struct net *net)
         for (int b = 0; b < layer->nbottoms; b++) {
             if (!layer->propagate[b] || !(layer_no_gradient_to(layer->i) >> b & 1))
                 continue;
-            error_set(
-                "bottom '%s' (index %d) comes from layers that learn, or has propagate_down: "
-                "true, but layers of type %s give it no gradient; propagate_down: false at that "
-                "place accepts this",
-                layer->bottoms[b]->name, b, layer->i->type);
+            error_set("bottom '%s' (index %d) comes from layers that learn, or has propagate_down: "
+                      "true, but layers of type %s give it no gradient; propagate_down: false for "
+                      "this bottom accepts that",
+                      layer->bottoms[b]->name, b, layer->i->type);
             return net_layer_error(net, l);
         }
     }

@@ -171,7 +171,7 @@ static int find_trained(const struct net *net, const struct layer *layer, const 
             return error_set("parameter %d has shape %s in the training net, but here it is %s%s",
                              p, shape_text(theirs).text, shape_text(ours).text,
                              is_named_twice(net, layer)
-                                 ? "; several layers have this name, which finds the last of them: "
+                                 ? "; several layers have this name, and the last is compared: "
                                    "give each its own name"
                                  : "");
     }
@@ -207,8 +207,7 @@ static int make_layer_params(struct sharing *sharing, struct layer *layer)
     }
     if (own && net->owner_of_params)
         return layer_notice(layer, sharing->env,
-                            "not in the training net; its parameters stay as "
-                            "their fillers made them");
+                            "not in the training net: its parameters keep the fillers' values");
     return 0;
 }
 
