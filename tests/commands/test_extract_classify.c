@@ -420,7 +420,7 @@ static const struct {
      "num_output: 2 } }\n"
      "layer { name: 's' type: 'Softmax' bottom: 'y' top: 's' }\n",
      "--model=net.prototxt --weights=W --json x.png",
-     "W: has none of the net's 1 layer with parameters, by name; expected weights of "
+     "W: holds no layer named as one of the net's 1 layer with parameters; expected weights of "
      "this net"},
     {"layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: [1, 1, 4, 4] } } }\n"
      "layer { name: 'conv' type: 'Convolution' bottom: 'x' top: 'c' convolution_param { "
@@ -432,7 +432,7 @@ static const struct {
      "W: has no layer 'own', so its parameters would be random; expected weights "
      "for every layer"},
     {colours, "--model=net.prototxt --weights=W --mean=x,y x.png",
-     "--mean expects one number, or three such as 104,117,123, or the file of a mean image; found "
+     "--mean: expected one number, three such as 104,117,123, or the file of a mean image; found "
      "'x,y'"},
     {"layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: [2, 5] } } }",
      "--model=net.prototxt --weights=W x.png",

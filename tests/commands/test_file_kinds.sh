@@ -144,7 +144,7 @@ done
 printf '\223NUMPY\001\000v\000{}' >mean.npy
 mkdir mean_lmdb
 for mean in 'mean.npy: expected a blob (.binaryproto), found a NumPy array (.npy): *a mean image or data as an HDF5 data set' \
-    "mean_lmdb is a folder; expected the file of a mean image: 'poseidon mean mean_lmdb mean.h5' makes it"; do
+    "mean_lmdb is a folder; expected the file of a mean image: 'poseidon mean mean_lmdb mean.h5' makes one"; do
     refuses_net "*$mean*" Data "data_param { source: 'data.h5' batch_size: 4 } transform_param { mean_file: '${mean%%[: ]*}' }"
     refuses "*$mean*" classify --model=net.prototxt --weights=x_iter_1.caffemodel --mean="${mean%%[: ]*}" "$images/color.jpg"
 done
@@ -164,7 +164,7 @@ a.jpg 0.5 1:'a.jpg 0.5 1' has 2 labels
 c.jpg 2 1:'c.jpg 2 1' has 2 labels
 a.jpg 5000000000:the label 5000000000 does not fit into 32 bits
 a.jpg -99999999999999999999:the label -99999999999999999999 does not fit into 32 bits
-a.jpg 1.5:the label '1.5' is no integer; expected "PATH LABEL" (ImageData reads reals with label_size: 1)
+a.jpg 1.5:the label '1.5' is not an integer; expected "PATH LABEL" (ImageData reads reals with label_size: 1)
 "b 2.jpg" 1 0:'"b 2.jpg" 1 0' has 2 labels
 "b 2.jpg" x 0:'"b 2.jpg" x 0' has 2 labels
 END
@@ -177,8 +177,8 @@ b 2.jpg 1:'b 2.jpg 1' has 1 label; expected 3
 a.jpg 1 2 3 4:'a.jpg 1 2 3 4' has 4 labels; expected 3
 "b 2.jpg" x 1 2 3:'"b 2.jpg" x 1 2 3' has 4 labels; expected 3
 a.jpg:'a.jpg' has 0 labels; expected 3
-a.jpg 1 nan 3:the label nan is no finite number
-a.jpg 1 2 1e40:the label 1e40 is no finite number
+a.jpg 1 nan 3:the label nan is not a finite number
+a.jpg 1 2 1e40:the label 1e40 is not a finite number
 END
 printf 'a.jpg %s\n' "$(seq -s' ' 80)" >list.txt
 refuses_net "*list.txt:1: 'a.jpg 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 ...' has 80 labels; expected 3*" ImageData \
@@ -191,7 +191,7 @@ net mark.prototxt HDF5Data "hdf5_data_param { source: 'h5.txt' batch_size: 2 }"
 works '*ready to train*' train --solver=solver.prototxt --set net="'mark.prototxt'" --dry-run
 mkdir -p folder/in
 mv a.jpg 'b 2.jpg' folder/in
-refuses_net "*root_folder 'folder/in' lacks its last slash: no folder/ina.jpg is there, but folder/in/a.jpg*" ImageData \
+refuses_net "*root_folder 'folder/in' needs a slash at its end: there is no folder/ina.jpg, but there is folder/in/a.jpg*" ImageData \
     "image_data_param { source: 'list.txt' root_folder: 'folder/in' batch_size: 1 }"
 
 # named data bases

@@ -186,8 +186,8 @@ has "$(cat s.json)" '"test_iteration": 0' --summary
 cp "$abs_top_srcdir/tests/data/spec/today.caffemodel" W
 sed 's/"ip"/"other"/; s/name: .ip./name: "other"/' net.prototxt >other.prototxt
 echo "net: 'other.prototxt' lr_policy: 'fixed' max_iter: 1 base_lr: 0.1" >other_solver.prototxt
-refuses "*W: has none of the net's 1 layer with parameters, by name*" train --solver=other_solver.prototxt --weights=W
-refuses "*W: has none of the net's 1 layer with parameters, by name*" test --model=other.prototxt --weights=W
+refuses "*W: holds no layer named as one of the net's 1 layer with parameters*" train --solver=other_solver.prototxt --weights=W
+refuses "*W: holds no layer named as one of the net's 1 layer with parameters*" test --model=other.prototxt --weights=W
 
 printf 'PK\003\004....................000000archive/data.pkl' >pytorch_model.bin
 printf 'PK\003\004....................000000arr_0.npy' >arrays.bin
@@ -270,7 +270,7 @@ layers { name: 'f' type: MCWINDOW_DATA top: 'f' }
 layers { name: 'g' type: CONVOLUTOIN bottom: 'x' top: 'g' }
 END
 refuses '*v1.prototxt:1:26: layer *IMAGE_SEG_DATA is not supported*segmentation*
-*:2:26: *CROP; did you mean Crop? It is a type of today*s form alone: *poseidon upgrade*
+*:2:26: *CROP; did you mean Crop? Only today*s form has this type: run *poseidon upgrade*
 *:3:26: *LOCAL is not supported*(2 times)
 *:5:26: *VIDEO_DATA is not supported*
 *:6:26: *MCWINDOW_DATA is not supported*R-CNN*
@@ -300,7 +300,7 @@ refuses '*Unknown learning rate policy: stepearly*plateau lowers the rate where 
 echo "net: 'global.prototxt' base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 snapshot_prefix: 'g' test_iter: 1 test_interval: 9" >global.solver
 for command in 'summary --model=global.prototxt' 'train --solver=global.solver'; do
     # shellcheck disable=SC2086 # words
-    works "*layer 'b1': use_global_stats: true in training: *(3 times)*" $command
+    works "*layer 'b1': use_global_stats is true in training: *(3 times)*" $command
     [ "$(printf '%s\n' "$err" | grep -c use_global_stats)" -eq 1 ] || fail "$command: more than one line: $err"
 done
 printf "default_forward_type: FLOAT16\n" | cat - net.prototxt >idle.prototxt

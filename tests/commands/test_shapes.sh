@@ -120,7 +120,7 @@ layer { name: 'd' type: 'DummyData' top: 'x' dummy_data_param { shape { dim: 64 
 layer { name: 'r' type: 'Reshape' bottom: 'x' top: 'r' reshape_param { shape { dim: 64 dim: 100 dim: 1 dim: 1 } } }
 END
 works '*64 x 100 x 1 x 1*' summary --model=reshape.prototxt
-refuses "*shape makes 6400 elements of 200 of bottom 'x': 2 100 (200); its first dim is 64, and the batch is 2: 0 follows the batch" \
+refuses "*shape has 6400 elements; expected 200, as the replaced axes of bottom 'x' have: 2 100 (200); its first dim is 64, and the batch is 2: 0 follows the batch" \
     summary --model=reshape.prototxt --batch=2
 sed 's/shape { dim: 64 dim: 100 dim: 1/shape { dim: 0 dim: 100 dim: 1/' reshape.prototxt >follows.prototxt
 works '*2 x 100 x 1 x 1*' summary --model=follows.prototxt --batch=2

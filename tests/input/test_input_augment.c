@@ -208,10 +208,11 @@ START_TEST(fields_out_of_range_are_named_with_their_bounds)
 
     params_make(&p, true, true);
     p.t.crop_size = 0;
-    expect_refused(&p, "random_aspect_ratio_param without crop_size", "expected the size");
+    expect_refused(&p, "random_aspect_ratio_param needs crop_size", "the size that");
     params_make(&p, true, true);
     p.t.mean_file = (char *)"mean.h5";
-    expect_refused(&p, "random_aspect_ratio_param with a mean image ('mean.h5')", "mean_value");
+    expect_refused(&p, "random_aspect_ratio_param does not work with a mean image ('mean.h5')",
+                   "mean_value");
 #define REFUSED(part, name, value, bounds)                                                         \
     params_make(&p, true, true);                                                                   \
     p.part.name = (value);                                                                         \

@@ -76,7 +76,7 @@ class Errors(FolderCase):
         for ranks, more in ((1, "--dry-run"), (2, "--max-iter=1")):
             self.warned(self.train(ranks, more=[more]),
                         [["data.h5 is sorted by label (2 labels in its first 64 records)",
-                          "train --shuffle mixes them, and 'poseidon convert images' shuffles a folder"]])
+                          "train --shuffle mixes them; 'poseidon convert images' shuffles a folder"]])
         self.warned(self.train(1, more=["--max-iter=1", "--shuffle"]), [])
         self.data(np.arange(600) // 590 ^ 1, n=600)  # the first are not of the rare label
         self.warnings([])

@@ -117,7 +117,7 @@ START_TEST(fields_without_effect_are_said_aloud)
     expect_ok(make("layer { name: 'd' type: 'Data' top: 'data' data_param { source: 'lmdb_raw' "
                    "batch_size: 4 force_encoded_color: true scale: 2 } }",
                    true, 0, 1, 0));
-    ck_assert_ptr_nonnull(strstr(made.notices, "layer 'd': data_param's force_encoded_color"));
+    ck_assert_ptr_nonnull(strstr(made.notices, "layer 'd': force_encoded_color of data_param"));
     ck_assert_ptr_nonnull(strstr(made.notices, "have no effect in data_param, as in Caffe; they "
                                                "belong in transform_param"));
     struct layer_env look = {.nranks = 1, .look_only = true};

@@ -36,7 +36,7 @@ START_TEST(bad_lists_name_file_and_line)
         const char *text, *says, *also;
     } cases[] = {{"a.jpg 1\nb.jpg\n", "list.txt:2", "has no label"},
                  {"a.jpg 1\n\nb.jpg x\n", "list.txt:3", "no integer"},
-                 {"a.jpg 1.5\n", "list.txt:1", "'1.5' is no integer"},
+                 {"a.jpg 1.5\n", "list.txt:1", "'1.5' is not an integer"},
                  {"a.jpg 99999999999\n", "list.txt:1", "does not fit into 32 bits"},
                  {"17\n", "list.txt:1", "has no label"},
                  {" 17\n", "list.txt:1", "has no label"},
@@ -60,10 +60,10 @@ START_TEST(folders_are_classes_in_the_order_of_their_names)
 {
     struct list list;
 
-    expect_error(list_read_folder(&list, folder, NULL), "no folders in it");
+    expect_error(list_read_folder(&list, folder, NULL), "holds no folders");
     ck_assert_int_eq(mkdir(in_folder("dog"), 0700), 0);
-    expect_error(list_read_folder(&list, folder, NULL), "one folder in it, 'dog'",
-                 "one for every class");
+    expect_error(list_read_folder(&list, folder, NULL), "only one folder, 'dog'",
+                 "a folder for every class");
     ck_assert_int_eq(mkdir(in_folder("cat"), 0700) | mkdir(in_folder(".git"), 0700) |
                          mkdir(in_folder("cow"), 0700),
                      0);

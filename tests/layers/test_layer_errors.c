@@ -107,7 +107,7 @@ static const struct error_case error_cases[] = {
     {INPUT("x", "4") "layer { name: 'l' type: 'Slice' bottom: 'x' top: 'y' top: 'z' }",
      "is out of range for bottom 'x' of 1 axis: 4 (4); several labels a record: label_size of "
      "ImageData, or HDF5Data"},
-    {X CONV("num_output: 4 kernel_size: 3 axis: 2"), "axis is 2; only channels at axis 1"},
+    {X CONV("num_output: 4 kernel_size: 3 axis: 2"), "axis is 2; expected 1"},
     {INPUT("x", "2,4") CONV("num_output: 4 kernel_size: 3"),
      "expected a bottom of 3, 4 or 5 axes (N,C, and one to three spatial ones), found 'x' of 2: 2 "
      "4 "
@@ -133,10 +133,10 @@ static const struct error_case error_cases[] = {
     {X CONV("num_output: 4 kernel_size: [1, 2, 3]"),
      "expected one for all, or one for each spatial axis of 'x' (height, width)"},
     {VOLUME CONV("num_output: 4 kernel_h: 3 kernel_w: 3"),
-     "kernel_h and kernel_w are for bottoms of height and width alone, and 'x' has depth, height, "
+     "kernel_h and kernel_w need a bottom of height and width alone, but 'x' has depth, height, "
      "width: give kernel_size once, or once for each axis"},
     {LINE CONV("num_output: 4 kernel_size: 3 pad_h: 1 pad_w: 1"),
-     "pad_h and pad_w are for bottoms of height and width alone, and 'x' has length: give pad "
+     "pad_h and pad_w need a bottom of height and width alone, but 'x' has length: give pad "
      "once"},
     {VOLUME CONV("num_output: 4 kernel_size: [1, 0, 1]"),
      "kernel_size must be at least 1 and at most 16777216, but it is 1 x 0 x 1"},
@@ -184,7 +184,7 @@ static const struct error_case error_cases[] = {
     {X POOL("kernel_size: 2 stride_h: 1"), "stride_h is given without stride_w; both are needed"},
     {X POOL("kernel_size: 2 pad: 2"), "pad 2 x 2 must be smaller than the kernel 2 x 2"},
     {X POOL("kernel_size: 2 global_pooling: true"),
-     "global_pooling takes the whole plane (6 x 5): kernel_size, kernel_h, kernel_w must not"},
+     "global_pooling takes the whole plane (6 x 5): remove kernel_size, kernel_h and kernel_w"},
     {X POOL("global_pooling: true stride: 2"), "global_pooling needs pad 0 and stride 1"},
     {X POOL("kernel_size: 2 pad: 1 pool: STOCHASTIC"),
      "pool: STOCHASTIC takes no padding (as in Caffe), found pad 1 x 1"},
@@ -208,7 +208,7 @@ static const struct error_case error_cases[] = {
     {VOLUME POOL("pool: AVE"), "(Pooling): kernel_size is missing"},
     {VOLUME POOL("kernel_size: [2, 2]"), "kernel_size has 2 values"},
     {VOLUME POOL("kernel_h: 2 kernel_w: 2"),
-     "kernel_h and kernel_w are for bottoms of height and width alone, and 'x' has depth, height, "
+     "kernel_h and kernel_w need a bottom of height and width alone, but 'x' has depth, height, "
      "width"},
     {VOLUME POOL("kernel_size: 2 stride_h: 2 stride_w: 2"), "give stride once, or once for each"},
     {VOLUME POOL("kernel_size: [1, 2, 2] pad: [1, 0, 0]"),
@@ -216,7 +216,7 @@ static const struct error_case error_cases[] = {
     {VOLUME POOL("kernel_size: [2, 2, 8]"),
      "kernel 2 x 2 x 8 is larger than the padded input: width 8 > 6 + 2 * 0"},
     {VOLUME POOL("global_pooling: true kernel_size: 2"),
-     "global_pooling takes the whole plane (4 x 5 x 6): kernel_size, kernel_h, kernel_w must not"},
+     "global_pooling takes the whole plane (4 x 5 x 6): remove kernel_size, kernel_h and kernel_w"},
     {VOLUME POOL("global_pooling: true stride: [1, 1, 2]"),
      "global_pooling needs pad 0 and stride 1, found pad 0 x 0 x 0, stride 1 x 1 x 2"},
     {VOLUME POOL("kernel_size: 2 pad: [1, 0, 0] pool: STOCHASTIC"),
@@ -249,7 +249,7 @@ static const struct error_case error_cases[] = {
     {X "layer { name: 'l' type: 'Eltwise' bottom: 'x' bottom: 'x' top: 'y' eltwise_param { coeff: "
        "[1, "
        "2] operation: PROD } }",
-     "coeff goes with operation: SUM only"},
+     "coeff needs operation: SUM"},
     {LOSS("4,5", "3", ""),
      "expected 4 labels, one for each place, for 's' of shape 4 5 (20), found 't' of shape 3 (3)"},
     {LOSS("4,5,2,2", "4", ""), "expected 16 labels"},
@@ -283,10 +283,12 @@ static const struct error_case error_cases[] = {
      "batch_size is missing"},
     {"layer { name: 'l' type: 'HDF5Data' top: 'x' hdf5_data_param { source: 'x' batch_size: 1 } "
      "transform_param { scale: 2 } }",
-     "transform_param is not for HDF5Data"},
+     "transform_param does not apply to HDF5Data"},
     /* refused by name */
-    {X ONE("LSTM", ""), "layer 'l' (LSTM): layer type LSTM is not supported: recurrent layers"},
-    {X ONE("RNN", ""), "layer type RNN is not supported: recurrent layers"},
+    {X ONE("LSTM", ""), "layer 'l' (LSTM): layer type LSTM is not supported: this program does not "
+                        "train recurrent layers"},
+    {X ONE("RNN", ""),
+     "layer type RNN is not supported: this program does not train recurrent layers"},
     {X ONE("Recurrent", ""), "layer type Recurrent is not supported"},
     {X ONE("Python", ""), "layer type Python is not supported: it needs Caffe's Python layers"},
     {"layer { name: 'w' type: 'WindowData' top: 'x' top: 'l' }",
@@ -336,7 +338,7 @@ static const struct error_case error_cases[] = {
      "top 'b' would be empty: it goes from 4 to 4"},
     {X "layer { name: 'l' type: 'Slice' bottom: 'x' top: 'a' top: 'b' slice_param { slice_point: 9 "
        "} }",
-     "slice_point 9 is beyond the axis of 4"},
+     "slice_point 9 is beyond the axis of size 4"},
     {X "layer { name: 'l' type: 'Slice' bottom: 'x' top: 'a' top: 'b' top: 'c' slice_param { "
        "slice_point: 3 slice_point: 2 } }",
      "top 'b' would be empty: it goes from 3 to 2"},
@@ -357,8 +359,9 @@ static const struct error_case error_cases[] = {
     {X ONE("Tile", "tile_param { tiles: 0 }"), "tile_param tiles is out of range"},
     {X ONE("Tile", "tile_param { tiles: 2000000000 }"), "blob size exceeds INT_MAX"},
     {X ONE("Reshape", "reshape_param { shape { dim: 7 dim: -1 } }"),
-     "shape makes 7 elements times a whole number of 240 of bottom 'x': 2 4 6 5 (240)"},
-    {X ONE("Reshape", "reshape_param { shape { dim: 7 } }"), "shape makes 7 elements of 240"},
+     "shape has 7 elements times a whole number; expected 240, as the replaced axes of bottom 'x' "
+     "have: 2 4 6 5 (240)"},
+    {X ONE("Reshape", "reshape_param { shape { dim: 7 } }"), "shape has 7 elements; expected 240"},
     {X ONE("Reshape", "reshape_param { shape { dim: -1 dim: -1 } }"), "more than one dim of -1"},
     {X ONE("Reshape", "reshape_param { shape { dim: -2 } }"), "shape has a dim of -2"},
     {X ONE("Reshape", "reshape_param { axis: 3 shape { dim: 5 dim: 0 } }"),
@@ -399,21 +402,21 @@ static const struct error_case error_cases[] = {
     {X ONE("Deconvolution", "convolution_param { num_output: 3 kernel_size: 1 pad: 3 }"),
      "pad 3 leaves nothing of the top: height 1 * (6 - 1) + 1 - 2 * 3"},
     {X ONE("ConvolutionDepthwise", "convolution_param { num_output: 3 kernel_size: 1 }"),
-     "num_output is 3; expected the bottom's channels, 4, or nothing"},
+     "num_output is 3; expected the bottom's number of channels, 4, or no num_output"},
     {X ONE("DepthwiseConvolution", "convolution_param { num_output: 3 kernel_size: 1 }"),
      "group 4 does not divide the 4 channels of 'x' and the 3 outputs"},
     {X ONE("ConvolutionDepthwise", "convolution_param { group: 2 kernel_size: 1 }"),
-     "group is 2; expected the bottom's channels, 4, or nothing"},
+     "group is 2; expected the bottom's number of channels, 4, or no group field"},
     {X ONE("Im2col", ""), "convolution_param is missing; it must give kernel_size"},
     {X ONE("Im2col", "convolution_param { kernel_size: 1 axis: 2 }"),
-     "axis is 2; only channels at axis 1, behind the batch, are supported (a Reshape layer"},
+     "axis is 2; expected 1: one batch axis, then channels (a Reshape layer"},
     {X ONE("Im2col", "convolution_param { kernel_size: 9 }"), "larger than the padded input"},
     {INPUT("x", "3,4") ONE("Im2col", "convolution_param { kernel_size: 1 }"),
      "expected a bottom of 3, 4 or 5 axes"},
     {X ONE("Interp", ""), "interp_param must give height and width, zoom_factor, or shrink_factor"},
     {X ONE("Interp", "interp_param { height: 3 }"), "interp_param must give height and width"},
     {X ONE("Interp", "interp_param { height: 3 width: 3 zoom_factor: 2 }"),
-     "interp_param height 3 and width 3: expected both, at least 1, and no zoom_factor"},
+     "interp_param height 3 and width 3: expected at least 1 for both, without zoom_factor"},
     {X ONE("Interp", "interp_param { zoom_factor: 0 }"),
      "zoom_factor 0, shrink_factor 1: expected at least 1"},
     {X ONE("Interp", "interp_param { zoom_factor: 2 pad_beg: 1 }"),
@@ -444,7 +447,7 @@ static const struct error_case error_cases[] = {
          "3") "layer { name: 'l' type: 'ContrastiveLoss' bottom: 'x' bottom: 'z' bottom: 's' }",
      "expected 2 similarities, one per pair,"},
     {PAIR("InfogainLoss", "2,3", "2", ""),
-     "infogain_loss_param source is missing; the matrix comes from"},
+     "infogain_loss_param source is missing; give the matrix's file"},
     {INPUT("x", "2,3") INPUT("z", "3") INPUT(
          "h", "3,3") "layer { name: 'l' type: 'InfogainLoss' bottom: 'x' bottom: 'z' bottom: 'h' }",
      "expected 2 labels, one for each place, for 'x' of shape 2 3 (6), found 'z' of shape 3 (3)"},

@@ -128,7 +128,7 @@ START_TEST(frozen_statistics_in_training_are_said_aloud)
     ck_assert_int_eq(
         make_net(&made, X NORM("batch_norm_param { use_global_stats: true }"), true, NULL, NULL),
         0);
-    ck_assert_ptr_nonnull(strstr(made.notices, "layer 'n': use_global_stats: true in training"));
+    ck_assert_ptr_nonnull(strstr(made.notices, "layer 'n': use_global_stats is true in training"));
     unmake_net(&made);
     ck_assert_int_eq(
         make_net(&made, X NORM("batch_norm_param { use_global_stats: true }"), false, NULL, NULL),
@@ -154,10 +154,11 @@ START_TEST(a_window_wholly_behind_the_image_is_said_aloud)
     static const struct {
         const char *param, *notice;
     } cases[] = {
-        {"kernel_size: 1 stride: 2", "the last window of the height begins at 6 of 6 places, so it "
-                                     "is empty: the top holds the least float"},
+        {"kernel_size: 1 stride: 2",
+         "the last window of the height is empty, as it begins at 6 of 6 "
+         "places: the top holds the least float"},
         {"kernel_h: 2 kernel_w: 2 stride_h: 1 stride_w: 4 pool: AVE",
-         "the last window of the width begins at 8 of 8 places, so it is empty: the top holds 0 "},
+         "the last window of the width is empty, as it begins at 8 of 8 places: the top holds 0 "},
         {"kernel_size: 1 stride: 2 round_mode: FLOOR", NULL},
         {"kernel_size: 2 stride: 3 pad: 1", NULL},
         {"kernel_size: 3 stride: 2", NULL},

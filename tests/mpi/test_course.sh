@@ -166,7 +166,7 @@ for form in HDF5:.h5 BINARYPROTO:; do
     solver "snapshot_format: ${form%:*}" 'snapshot: 10' 'max_iter: 30'
     ends 0 '' 1
     cp "x_iter_20.caffemodel$end" "x_iter_30.caffemodel$end"
-    pair="x_iter_30.caffemodel$end: the model's parameters are of iteration 20, SHA-256 [0-9a-f]*, and its state belongs to those of iteration 30"
+    pair="x_iter_30.caffemodel$end: the model has the parameters of iteration 20, SHA-256 [0-9a-f]*, but its state belongs to iteration 30"
     ends 1 "$pair" 1 --snapshot="x_iter_30.solverstate$end" --max-iter=40
     ends 0 "Ignoring .*x_iter_30.solverstate$end: .*$pair" 1 --resume --max-iter=40 --summary=run.json
     same "$form: first iteration" 20 "$(json_value run.json first_iteration)"
@@ -175,7 +175,7 @@ done
 anew
 solver 'snapshot: 10' 'max_iter: 20'
 ends 0 '' 1
-"${POSEIDON_PYTHON:-python3}" - <<'END' && ends 1 'are of an unknown iteration, and its state belongs to those of iteration 20' 1 --snapshot=x_iter_20.solverstate.h5 --max-iter=30
+"${POSEIDON_PYTHON:-python3}" - <<'END' && ends 1 'has the parameters of an unknown iteration, but its state belongs to iteration 20' 1 --snapshot=x_iter_20.solverstate.h5 --max-iter=30
 import h5py
 with h5py.File("x_iter_10.caffemodel.h5", "r") as old, h5py.File("x_iter_20.caffemodel.h5", "w") as new:
     old.copy("data", new)

@@ -126,7 +126,7 @@ END
 for value in 0.01 4.9; do
     made_up "data_filler { type: 'constant' value: $value }" || { fail "labels of $value"; tail -n 2 made_up.log; }
     cut=$(hash_of made_up.json)
-    grep -q "layer 'd': 'label' is read as labels, so the filler's numbers are cut to whole ones" made_up.log || fail "labels of $value are cut without a word"
+    grep -q "layer 'd': 'label' is read as labels, so the filler's values are cut to whole numbers" made_up.log || fail "labels of $value are cut without a word"
     dry 1 0 "labels of $value" --solver=made_up.solver
     made_up "data_filler { type: 'constant' value: $value } data_filler { type: 'constant' value: ${value%.*} }"
     grep -q "is read as labels" made_up.log && fail "whole labels are cut"

@@ -84,10 +84,10 @@ def spoil(path, name):
 spoil("run_iter_6.caffemodel.h5", "data/ip2/1")
 spoil("run_iter_4.solverstate.h5", "history/3")
 END
-    ends 1 "run_iter_6.caffemodel.h5: training had diverged, .*layer 'ip2', blob 1" 1 --weights=run_iter_6.caffemodel.h5
-    ends 1 "run_iter_6.caffemodel.h5: training had diverged, .*layer 'ip2', blob 1" 1 --snapshot=run_iter_6.solverstate.h5
+    ends 1 "run_iter_6.caffemodel.h5: training had diverged; .*layer 'ip2', blob 1" 1 --weights=run_iter_6.caffemodel.h5
+    ends 1 "run_iter_6.caffemodel.h5: training had diverged; .*layer 'ip2', blob 1" 1 --snapshot=run_iter_6.solverstate.h5
     ends 0 "Resuming from $work/run_iter_2.solverstate.h5" 2 --resume --max-iter=8
-    grep -q "Ignoring $work/run_iter_6.solverstate.h5: $work/run_iter_6.caffemodel.h5: training had diverged, take an earlier snapshot: layer 'ip2', blob 1: 1 of 10 values is not finite, the first of them nan at 0" run.log ||
+    grep -q "Ignoring $work/run_iter_6.solverstate.h5: $work/run_iter_6.caffemodel.h5: training had diverged; use an earlier snapshot: layer 'ip2', blob 1: 1 of 10 values is not finite, the first of them nan at 0" run.log ||
         { fail 'a model with a NaN is gone on from'; grep -e Passing run.log; }
     grep -q "Ignoring $work/run_iter_4.solverstate.h5: .*: layer 'conv2', history of blob 1: 1 of " run.log || fail 'a state with a NaN is gone on from'
 }

@@ -90,7 +90,7 @@ says 'Ignoring .*whole_iter_10.solverstate.h5: .*whole_iter_10.residuals.1: dama
 says 'Resuming from .*whole_iter_5.solverstate.h5'
 rm -f whole_iter_12.*
 cp whole_iter_5.residuals.1 whole_iter_10.residuals.1
-refuses "of iteration 5 of run '.*'; expected iteration 10 of run '" 'of another snapshot'
+refuses "found iteration 5 of run '.*'; expected iteration 10 of run '" 'of another snapshot'
 rm whole_iter_10.residuals.1
 refuses 'no such file' gone
 

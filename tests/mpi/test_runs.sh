@@ -66,7 +66,7 @@ runs 0 "Run 'first' is finished" --solver=binary.prototxt --resume
 cp binary_iter_4.solverstate kept.state
 runs 0 '' --solver=binary.prototxt --run=third
 cp kept.state binary_iter_4.solverstate
-runs 1 "binary_iter_4.caffemodel: the model is of run 'third' and its state of run 'first': one was overwritten" \
+runs 1 "binary_iter_4.caffemodel: the model is from run 'third', but its state from run 'first': one file was overwritten" \
     --solver=binary.prototxt --snapshot=binary_iter_4.solverstate --max-iter=6
 
 # A newest snapshot that is damaged: the one before it, and which it is. None that can be read: no new start.

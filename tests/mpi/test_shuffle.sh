@@ -143,7 +143,7 @@ for ranks in 1 3; do
 done
 pair 2 "$data rand_skip: 30 }" "$hdf5 }"
 grep -q "layer 'lab': samples come in the order of layer 'im', which has as many records (40)" log || { fail 'the order that holds for both is not said'; cat log; }
-parts="layer 'lab': with --max-bad the next record takes a damaged one's place in one layer alone: that sample parts from that of layer 'im', which has as many records (40)"
+parts="layer 'lab': --max-bad replaces a damaged record by the next record in this layer alone: the sample then no longer matches layer 'im', which has as many records (40)"
 grep -q -e --max-bad log && { fail 'a word of --max-bad'; cat log; }
 for way in '' --dry-run; do
     train 2 log --solver=pair.solver --max-bad=1 $way

@@ -100,7 +100,7 @@ START_TEST(what_is_not_finite_is_neither_written_nor_read)
     ck_assert_int_eq(snapshot_write_model(path, NULL, &layer, 1), 0);
     set_values(&work, 1);
     ck_assert_int_ne(checkpoint_load_weights(path, true, work.made.net, NULL), 0);
-    ck_assert_msg(strstr(error_text(), ".caffemodel.h5: training had diverged, take an earlier "
+    ck_assert_msg(strstr(error_text(), ".caffemodel.h5: training had diverged; use an earlier "
                                        "snapshot: layer 'ip', blob 1: 1 of 4 values") != NULL,
                   "%s", error_text());
     free(path);

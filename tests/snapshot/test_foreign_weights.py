@@ -75,12 +75,12 @@ def test_raw_data(draw):
         same("raw.caffemodel.h5", {"layer%d/0" % kind: values[kind].astype(np.float32) for kind in values})
     write_model("int.caffemodel", {"ip": [raw_blob(np.ones((2, 2)), INT)]})
     message = poseidon("convert", "weights", "int.caffemodel", "int.caffemodel.h5", status=1)
-    assert "int.caffemodel: the values of a blob are of NVIDIA Caffe's raw_data_type 3, integers" in message, message
+    assert "int.caffemodel: a blob has NVIDIA Caffe's raw_data_type 3 (integers)" in message, message
     with open("odd.caffemodel", "wb") as f:
         blob = field(7, field(1, b"\1")) + field(10, FLOAT16) + field(12, b"abc")
         f.write(field(100, field(1, b"ip") + field(7, blob)))
     message = poseidon("convert", "weights", "odd.caffemodel", "odd.caffemodel.h5", status=1)
-    assert "3 bytes of values of 2 bytes" in message, message
+    assert "3 bytes of values, where a value has 2 bytes" in message, message
 
 
 NET = """

@@ -256,7 +256,7 @@ START_TEST(those_of_another_iteration_or_run_are_refused)
     state_path = snapshot_state_path(prefix, 1, false);
     ck_assert_int_ne(
         checkpoint_resume(state_path, work.made.net, 1, work.history, &state, &model, NULL), 0);
-    ck_assert_msg(strstr(error_text(), "others_iter_1.residuals.2: of iteration 2 of run 'r'; "
+    ck_assert_msg(strstr(error_text(), "others_iter_1.residuals.2: found iteration 2 of run 'r'; "
                                        "expected iteration 1 of run 'r'") != NULL,
                   "%s", error_text());
     other.iteration = 1;

@@ -292,8 +292,9 @@ START_TEST(model_of_a_moved_state_is_found_beside_it)
     free(model);
     ck_assert_int_ne(snapshot_find_model(state, "gone/other.h5", &model), 0);
     ck_assert_ptr_null(model);
-    assert_error("%s: its model 'gone/other.h5' is neither there (the current folder is %s) nor "
-                 "beside the state as '%s/other.h5'",
+    assert_error("%s: its model is missing: there is neither 'gone/other.h5' (from the current "
+                 "folder %s) nor, "
+                 "beside the state, '%s/other.h5'",
                  state, folder, folder);
 }
 END_TEST

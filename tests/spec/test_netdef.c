@@ -284,7 +284,7 @@ static const struct {
     {"layer { name: 'd' top: 'x' include { phase: TEST } }\n" RELU("r", "x"),
      "F:2: layer 'r': Unknown bottom blob 'x' (layer 'r', bottom index 0); layer 'd' (line 1) "
      "makes it, but only "
-     "in phase TEST; --phase=TEST of summary and others is the net of that phase"},
+     "in phase TEST; with --phase=TEST, summary and others take the net of that phase"},
     /* of several the one that an option would bring in */
     {"layer { name: 'd' top: 'x' include { phase: TEST stage: 'b' } }\n"
      "layer { name: 'e' top: 'x' include { phase: TRAIN stage: 'a' } }\n" RELU("r", "x"),
@@ -294,7 +294,8 @@ static const struct {
     {"layer { name: 'd' top: 'x' include { phase: TEST stage: 'b' } }\n" RELU("r", "x"),
      "F:2: layer 'r': Unknown bottom blob 'x' (layer 'r', bottom index 0); layer 'd' (line 1) "
      "makes it, but only "
-     "in phase TEST, with stage 'b'; --phase=TEST of summary and others is the net of that phase"},
+     "in phase TEST, with stage 'b'; with --phase=TEST, summary and others take the net of that "
+     "phase"},
     {"layer { name: 'd' top: 'X' }" RELU("r",
                                          "x") "\nlayer { name: 'e' top: 'x' include { stage: 'a' "
                                               "stage: 'b' not_stage: 'c' } include { min_level: 2 "
@@ -318,7 +319,7 @@ static const struct {
      "F:2: layer 'r': Unknown bottom blob 'x' (layer 'r', bottom index 0); layer 'l' produces it "
      "only afterwards"},
     {"layer { name: 'l' include { phase: TEST } }",
-     "F: the net's include and exclude rules leave no layer in phase TRAIN; for one of phase TEST: "
+     "F: the net's include and exclude rules leave no layer in phase TRAIN; for phase TEST, use "
      "--phase=TEST"},
     {"name: 'l'", "F: expected a net, found no layer"},
     {"layers { }", "F: expected a net in today's form, found fields of an old one"},

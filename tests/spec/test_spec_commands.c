@@ -267,7 +267,7 @@ START_TEST(an_assumed_input_is_named_where_it_does_not_fit)
                "poseidon summary: layer 'd': assuming images of 3 channels, 224 x 224 pixels; "
                "--input-shape=C,H,W says otherwise\n"
                "net.prototxt:2: layer 's' (Slice): 2 tops do not divide axis 1 of size 3 evenly; "
-               "slice_point says where to cut\n");
+               "set slice_point to where to cut\n");
     ck_assert_int_eq(run("summary --model=net.prototxt --input-shape=2,8,8")->status, 0);
 }
 END_TEST
@@ -275,7 +275,7 @@ END_TEST
 START_TEST(an_assumed_shape_of_labels_is_named_where_it_does_not_fit)
 {
 #define LABELS                                                                                     \
-    "assuming one value per sample for 'label': the HDF5 files, which are not there, may have "    \
+    "assuming one value per sample for 'label': the HDF5 files are missing, and may have "         \
     "another shape"
     static const char text[] =
         "layer { name: 'd' type: 'HDF5Data' top: 'x' top: 'label' hdf5_data_param { source: 'x' "
@@ -414,9 +414,9 @@ START_TEST(layers_without_settings_are_told_of)
         run(of_source("upgrade '%s/tests/data/spec/bare.caffemodel' bare.prototxt"));
 
     ck_assert_int_eq(ran->status, 1);
-    ck_assert_ptr_nonnull(strstr(ran->err, "bare.caffemodel: its layers came without their "
-                                           "settings: no complete net (layer 'conv' has no "
-                                           "convolution_param): give its prototxt\n"));
+    ck_assert_ptr_nonnull(strstr(ran->err, "bare.caffemodel: not a complete net: its layers "
+                                           "lack their settings (layer 'conv' has no "
+                                           "convolution_param); give its prototxt\n"));
     ck_assert_int_eq(access("bare.prototxt", F_OK), -1);
     ck_assert_ptr_nonnull(
         strstr(run(of_source("summary --model='%s/tests/data/spec/bare.caffemodel'"))->err,

@@ -178,20 +178,19 @@ static const struct {
     size_t length;
     const char *what;
 } damages[] = {
-    {"\xa2\x06\x7f\x01", 4, "at byte 0: field 100 says it has 127 bytes, of which 1 are there"},
+    {"\xa2\x06\x7f\x01", 4, "at byte 0: field 100 claims 127 bytes, but only 1 are left"},
     {"\xa2\x06\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x01", 13,
-     "at byte 0: field 100 says it has 18446744073709551615 bytes, of which 1 are there"},
+     "at byte 0: field 100 claims 18446744073709551615 bytes, but only 1 are left"},
     {"\xa2\x06\x02\x08\x01\x0a", 6, "at byte 6: a number that goes beyond the end of its message"},
     {"\x0a\x01\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 14,
      "at byte 3: a number of more than 10 bytes"},
     {"\x0a\x01\x01\x00\x00", 5, "at byte 3: 0 where the number of a field is expected"},
-    {"\x0a\x01\x01\x0b\x00", 5, "at byte 3: field 1 is of a kind (3) that is not used"},
-    {"\x0a\x01\x01\x0d\x00\x00\x00", 7,
-     "at byte 3: field 1 says it has 4 bytes, of which 3 are there"},
-    {"\x0a\x01\x01\x09\x00\x00\x00", 7,
-     "at byte 3: field 1 says it has 8 bytes, of which 3 are there"},
+    {"\x0a\x01\x01\x0b\x00", 5, "at byte 3: field 1 has the unknown wire type 3"},
+    {"\x0a\x01\x01\x0d\x00\x00\x00", 7, "at byte 3: field 1 claims 4 bytes, but only 3 are left"},
+    {"\x0a\x01\x01\x09\x00\x00\x00", 7, "at byte 3: field 1 claims 8 bytes, but only 3 are left"},
     /* three bytes of floats, in a blob of a layer */
-    {"\xa2\x06\x07\x3a\x05\x2a\x03\x01\x02\x03", 10, "at byte 7: 3 bytes of values of 4 bytes"},
+    {"\xa2\x06\x07\x3a\x05\x2a\x03\x01\x02\x03", 10,
+     "at byte 7: 3 bytes of values, where a value has 4 bytes"},
     {"\xa2\x06\x09\x3a\x07\x3a\x05\x0a\x03\x01\xff\xff", 12,
      "at byte 10: a number that goes beyond the end of its message"},
 };

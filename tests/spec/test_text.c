@@ -251,10 +251,9 @@ static const struct {
      "F:1:13: expected \",\" or \"]\" in the list for field \"input\" of \"caffe.NetParameter\", "
      "found \"5\""},
     {"base_lr: 0.1\nbase_lr: 0.2", true,
-     "F:2:1: field \"base_lr\" of \"caffe.SolverParameter\" is given a second time, expected it "
-     "once"},
+     "F:2:1: field \"base_lr\" of \"caffe.SolverParameter\" is given twice, expected once"},
     {"state { } state { }", false,
-     "F:1:11: field \"state\" of \"caffe.NetParameter\" is given a second time, expected it once"},
+     "F:1:11: field \"state\" of \"caffe.NetParameter\" is given twice, expected once"},
     /* strings */
     {"name: a", false,
      "F:1:7: expected a string in quotes for field \"name\" of \"caffe.NetParameter\", found "
@@ -265,7 +264,8 @@ static const struct {
     {"name: 'a\n'", false,
      "F:1:7: a string must end on the line it begins on; its closing quote is missing"},
     {"name: 'a", false, "F:1:7: expected the closing quote of a string, found end of file"},
-    {"name: 'a\\q'", false, "F:1:9: invalid escape sequence in a string (a path has / or \\\\)"},
+    {"name: 'a\\q'", false,
+     "F:1:9: invalid escape sequence in a string (write a path with / or \\\\)"},
     {"name: '\\xg'", false, "F:1:8: expected hexadecimal digits behind \\x"},
     {"name: '\\u12'", false, "F:1:8: expected 4 hexadecimal digits behind \\u or 8 behind \\U"},
     {"name: '\\U00110000'", false, "F:1:8: \\U beyond the last Unicode character, 0010ffff"},

@@ -21,8 +21,7 @@ int mean_image_add(struct mean_image *mean, const struct shape *shape, enum sour
             return -1;
     } else if (!shape_equal(shape, &mean->shape)) {
         return error_set(
-            "an image of shape %s, but the first has %s; a mean image needs all of one "
-            "size",
+            "an image of shape %s, but the first has %s; a mean image needs images of one size",
             shape_text(shape).text, shape_text(&mean->shape).text);
     }
     if (type == SOURCE_U8)

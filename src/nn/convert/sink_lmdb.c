@@ -290,7 +290,7 @@ int sink_create_lmdb(const char *path, const struct sink_options *o, struct sink
     (void)o;
     *out = NULL;
     return error_set("%s: LMDB cannot be written: this program was built without liblmdb (Debian: "
-                     "liblmdb-dev); DST.h5 can",
+                     "liblmdb-dev); write DST.h5 instead",
                      path);
 }
 

@@ -1,4 +1,4 @@
-/* Asks for the same fraction of the next window as has been trained on of the present one. */
+/* Asks for the next window in step with training: half of it after half of the present one. */
 #include "input/ahead.h"
 
 #include "input/shuffle.h"

@@ -16,7 +16,7 @@ struct ahead {
     struct feeder_options o;
     pthread_mutex_t mutex;
     /* guarded by the mutex */
-    uint64_t start, window; /* first samples of the run, and of the window that `pick` lists */
+    uint64_t start, window; /* first sample of the run; of the window that `pick` lists */
     struct pick *pick;      /* ORDER_WINDOW places; this rank's records of the window */
     int npicks, asked;      /* number of picks, and of picks asked for */
 };

@@ -80,11 +80,11 @@ int augment_create(const Caffe__TransformationParameter *param, int64_t channels
     *out = (struct augment){.attempts = 0};
     if (param->random_aspect_ratio_param) {
         if (!param->crop_size)
-            return error_set("transform_param: random_aspect_ratio_param without crop_size; "
-                             "expected the size that windows are resized to");
+            return error_set("transform_param: random_aspect_ratio_param needs crop_size, the size "
+                             "that windows are resized to");
         if (param->mean_file && param->mean_file[0])
-            return error_set("transform_param: random_aspect_ratio_param with a mean image ('%s'), "
-                             "which has no such windows; expected mean_value, one per channel",
+            return error_set("transform_param: random_aspect_ratio_param does not work with a mean "
+                             "image ('%s'); expected mean_value, one per channel",
                              param->mean_file);
         if (set_window(param->random_aspect_ratio_param, out))
             return -1;

@@ -17,7 +17,7 @@ enum augment_color { AUGMENT_BRIGHTNESS, AUGMENT_CONTRAST, AUGMENT_SATURATION, A
 struct augment {
     int attempts;   /* attempts to find a window; 0: no random resized crop */
     double area[2]; /* least and greatest area of the window, relative to the image */
-    double change;  /* sides are multiplied and divided by change .. 1 / change: aspect ratio */
+    double change;  /* factor of one side, divisor of the other: drawn from change .. 1 / change */
     struct augment_range {
         float prob, lower, upper; /* probability and range of a colour change */
     } color[AUGMENT_COLORS];
@@ -37,7 +37,7 @@ struct image_box augment_window(const struct augment *augment, const struct shap
 
 /* Changes colours in place: `plane` pixels a channel; 1 channel, or blue, green, red. Brightness is
  * added and contrast multiplies. Saturation moves channels towards or away from the brightest (HSV,
- * hue kept). Results are clipped to 0 .. 255. A draw puts contrast before saturation or last. */
+ * hue kept). Results are clipped to 0 .. 255. Contrast is before saturation or last, at random. */
 void augment_colors(const struct augment *augment, const struct rng *rng, int64_t channels,
                     int64_t plane, uint8_t *pixels);
 

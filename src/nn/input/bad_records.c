@@ -1,4 +1,4 @@
-/* A short list under a mutex. Nothing is looked up while no record is damaged. */
+/* Damaged records: a short list guarded by a mutex, not looked up without --max-bad. */
 #include "input/bad_records.h"
 
 #include "input/source.h"
@@ -52,7 +52,7 @@ static bool is_known(struct bad_records *bad, uint64_t number)
     return known;
 }
 
-/* Lists a damaged record. The caller holds the mutex. Returns 1 if new, 0 if known, -1 if full. */
+/* Adds a damaged record. The caller holds the mutex. Returns 1 if new, 0 if known, -1 if full. */
 static int remember(struct bad_records *bad, uint64_t number, char *message)
 {
     int n = bad->nrecords;
@@ -69,7 +69,7 @@ static int remember(struct bad_records *bad, uint64_t number, char *message)
     return 1;
 }
 
-/* Lists a damaged record with this thread's error message and reports it to the user. Fails with
+/* Adds a damaged record and this thread's error message to the list, and tells the user. Fails with
  * the message if too many records are damaged. */
 static int note(struct bad_records *bad, uint64_t number)
 {

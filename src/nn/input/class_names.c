@@ -40,12 +40,12 @@ static int read_hdf5(const char *path, struct class_names *out)
 
     h5_lock();
     status = h5_file_open(path, &file);
-    if (!status) { /* an attribute of another type is another program's: ignored */
+    if (!status) { /* ignores `classes` of another type, which another program wrote */
         (void)h5_attribute_read_texts(file, path, "classes", &read.name, &read.count);
         H5Fclose(file);
     }
     h5_unlock();
-    for (int i = 0; i < read.count && !status; i++) /* a model has all names in one text */
+    for (int i = 0; i < read.count && !status; i++) /* a model's only text has a name a line */
         status = class_names_split(read.name[i], out);
     class_names_free(&read);
     return status;
@@ -133,7 +133,7 @@ static void put_names(struct strbuf *out, const struct class_names *names, int n
 struct place {
     const char *name;
     int label;
-    bool other; /* from the second list */
+    bool other; /* the name is from the second list */
 };
 
 static int by_name(const void *a, const void *b)
@@ -164,7 +164,8 @@ static int put_places(struct place *place, const struct class_names *names, bool
     return n;
 }
 
-/* Returns a name with two labels; places are sorted by name. NULL: none, or a list repeats one. */
+/* Returns a name with two labels; places are sorted by name. NULL: no name has, or a list contains
+ * a name twice. */
 static const struct place *find_moved(const struct place *place, int n)
 {
     const struct place *moved = NULL;
@@ -191,7 +192,7 @@ static int compare_folders(const char *path, const struct class_names *names,
     first = put_places(place, names, false);
     n = first + put_places(place + first, others, true);
     qsort(place, (size_t)n, sizeof *place, by_name);
-    /* A single label proves nothing, nor do folders of one image each. */
+    /* A list of one label proves nothing, nor do two lists with one image in each folder. */
     if (first > 1 && n - first > 1 &&
         (!names->images || !others->images || names->images + others->images > (uint64_t)n))
         moved = find_moved(place, n);

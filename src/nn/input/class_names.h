@@ -9,8 +9,8 @@
 struct class_names {
     char **name; /* owned */
     int count;
-    uint64_t images; /* 0: the names come from a file. Else they are folders of that many listed
-                        images, and NULL for a label without images */
+    uint64_t images; /* number of listed images whose folders are the names (NULL for a label
+                        without images); 0: the names come from a file */
 };
 
 /* Reads the class names that a data file holds: the attribute `classes` of an HDF5 set or model, or
@@ -25,8 +25,8 @@ int class_names_read(const char *path, struct class_names *out);
 int class_names_split(const char *text, struct class_names *out);
 
 /* Fails if the lists of two files differ at a label that both have: the label would mean two
- * classes. Folders are less reliable names. With them, fails only if both lists have a name exactly
- * once, at different labels. */
+ * classes. Folders are less reliable names. If either list has folders, fails only if no list
+ * repeats a name and a name has two labels. */
 int class_names_compare(const char *path, const struct class_names *names, const char *other_path,
                         const struct class_names *others);
 

@@ -50,8 +50,8 @@ struct feeder {
     int njobs;                       /* jobs of one batch */
 
     /* used by the single thread of a block source */
-    struct pick *pick;                /* batch picks, each with its place in staging */
-    char *staging[SOURCE_MAX_FIELDS]; /* batch records as the source gives them, by field */
+    struct pick *pick; /* `batch` picks; a pick's place is its record's index in staging */
+    char *staging[SOURCE_MAX_FIELDS]; /* by field: `batch` records as read, not yet transformed */
 
     struct workers *workers; /* owned */
     struct record *record;   /* one record per thread */
@@ -357,7 +357,7 @@ static int buffers_create(struct feeder *f)
     return 0;
 }
 
-/* Returns the most threads, by default at least two: files over a network gain even on one core. */
+/* Returns the limit of threads, by default at least two: network files gain even on one core. */
 static int threads_limit(const struct feeder *f)
 {
     int most = f->o.max_threads;
@@ -439,8 +439,8 @@ static struct slot *slot_due(struct feeder *f)
     return NULL;
 }
 
-/* Waits for the next batch or a failure. Counts the wait and sets *waited, except before the first
- * batch of a start. The caller holds the mutex. */
+/* Waits for the next batch or a failure. Counts the wait and sets *waited, except for the first
+ * batch after creation or a seek. The caller holds the mutex. */
 static struct slot *slot_wait(struct feeder *f, bool *waited)
 {
     struct slot *slot = slot_due(f);

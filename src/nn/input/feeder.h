@@ -20,13 +20,13 @@
 struct feeder_options {
     int batch;
     int rank, nranks;
-    int row;               /* consecutive batches of a rank's turn; 0: 1 */
-    uint64_t before, turn; /* samples of lower ranks in a turn, and of all ranks; turn 0: all ranks
-                              have as many as this one */
+    int row;               /* consecutive batches per turn of a rank; 0 means 1 */
+    uint64_t before, turn; /* samples per turn of all lower ranks; of all ranks. turn 0: every rank
+                              has equally many */
     uint64_t first_sample; /* first sample of pass 0 of rank 0 */
     uint64_t seed;
     int layer_index;
-    int order_layer; /* layer index by which the order is drawn */
+    int order_layer; /* layer index from which the order is drawn */
     enum shuffle shuffle;
     int depth;       /* batches in the ring, including the borrowed one; >= 2 */
     int max_threads; /* for sources of single records; 0: the cores of this process, at least 2 */

@@ -21,12 +21,12 @@
 
 struct part {
     char *path;            /* owned */
-    uint64_t first, count; /* its range of records in the source */
+    uint64_t first, count; /* first record in the source; number of records */
 };
 
 struct hdf5_source {
     struct source source; /* must be first: struct source * is cast to struct hdf5_source * */
-    bool images;          /* Data layer's rules for fields, not HDF5Data's */
+    bool images;          /* fields follow the Data layer's rules; false: HDF5Data's */
     int nparts;
     struct part *part;
     int open;       /* index of the open part, -1 for none */
@@ -133,7 +133,7 @@ static int part_open(struct hdf5_source *self, int p)
             goto fail;
     }
     if (self->part[p].count != 0 && self->part[p].count != self->dataset[0].dim[0]) {
-        error_set("%s: had %llu records when it was opened first, now %llu", path,
+        error_set("%s: had %llu records when first opened, and has %llu now", path,
                   (unsigned long long)self->part[p].count,
                   (unsigned long long)self->dataset[0].dim[0]);
         goto fail;

@@ -46,10 +46,9 @@ int image_input_set_mean(const char *text, struct transform *t)
         return -1;
     if (access(text, F_OK) != 0) {
         if (count != 3 && sscanf(text, "%f%c", &given[0], &end) != 1)
-            return error_set(
-                "--mean expects one number, or three such as 104,117,123, or the file of a "
-                "mean image; found '%s', and no such file",
-                text);
+            return error_set("--mean: expected one number, three such as 104,117,123, or the file "
+                             "of a mean image; found '%s', and there is no such file",
+                             text);
         for (int64_t c = 0; c < t->in.dim[0]; c++)
             t->channel_mean[c] = given[count == 3 ? c : 0];
         return 0;

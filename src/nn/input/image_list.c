@@ -90,14 +90,14 @@ static bool lacks_slash(const char *root, const char *base_file, const char *fir
     if (*root && !strbuf_status(&name))
         path = path_find(name.data, base_file, &there);
     if (path && there)
-        error_set("root_folder '%s' lacks its last slash: no %s%s is there, but %s", root, root,
-                  first, path);
+        error_set("root_folder '%s' needs a slash at its end: there is no %s%s, but there is %s",
+                  root, root, first, path);
     free(path);
     strbuf_free(&name);
     return path && there;
 }
 
-/* Returns the root as given, or beside base_file if only there the first image exists. */
+/* Returns the root as given, or beside base_file if the first image exists only there. */
 static char *root_find(const char *root, const char *base_file, const char *first)
 {
     struct strbuf name = {.data = NULL};

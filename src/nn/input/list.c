@@ -109,10 +109,10 @@ static int label_read(const char *text, int32_t *label)
     errno = 0;
     value = strtol(text, &rest, 10);
     if (*rest)
-        return error_set("the label '%.200s' is no integer; expected \"PATH LABEL\"%s", text,
+        return error_set("the label '%.200s' is not an integer; expected \"PATH LABEL\"%s", text,
                          is_number(text) ? " (ImageData reads reals with label_size: 1)" : "");
     if (errno || value < INT32_MIN || value > INT32_MAX)
-        return error_set("the label %.200s does not fit into 32 bits, which labels have", text);
+        return error_set("the label %.200s does not fit into 32 bits", text);
     *label = (int32_t)value;
     return 0;
 }
@@ -129,7 +129,7 @@ static int values_read(struct list *list, const char *text)
         text += strspn(text, BLANKS);
         *value = strtof(text, NULL);
         if (!isfinite(*value))
-            return error_set("the label %.*s is no finite number", word_length(text), text);
+            return error_set("the label %.*s is not a finite number", word_length(text), text);
     }
     return 0;
 }
@@ -231,7 +231,7 @@ static int names_read(struct class_names *names, const char *folder, bool folder
     return status;
 }
 
-enum { DEEPEST = 32 }; /* stops links to a folder above */
+enum { DEEPEST = 32 }; /* limit of nested folders; ends a cycle of links */
 
 /* Adds the files of the folder root + name, then its subfolders'; listed names omit the root. */
 static int files_read(struct list *list, const char *root, const char *name, int label, int depth)
@@ -293,8 +293,8 @@ static int check_folders(const char *path, const struct class_names *folders,
         for (int k = 0; k < classes->count; k++)
             found += !strcmp(folders->name[i], classes->name[k]);
         if (found != 1)
-            return error_set("%s/%s: expected a folder with the name of a class; %s has %s of "
-                             "this name: rename the folder, or take it out",
+            return error_set("%s/%s: expected a folder with the name of a class; %s has %s of this "
+                             "name: rename or remove the folder",
                              path, folders->name[i], file, found ? "several" : "none");
     }
     return 0;
@@ -303,12 +303,12 @@ static int check_folders(const char *path, const struct class_names *folders,
 static int check_count(const char *path, const struct class_names *folders)
 {
     if (folders->count == 0)
-        return error_set("%s: no folders in it; expected one for every class, with its images "
-                         "inside (or a list of images instead of the folder)",
+        return error_set("%s: holds no folders; expected a folder of images for every class (or a "
+                         "list of images instead)",
                          path);
     if (folders->count == 1)
-        return error_set("%s: only one folder in it, '%s', so there is only one class; expected "
-                         "one for every class (or a list of images instead of the folder)",
+        return error_set("%s: holds only one folder, '%s', and so one class; expected a folder for "
+                         "every class (or a list of images instead)",
                          path, folders->name[0]);
     return 0;
 }

@@ -47,7 +47,7 @@ int mean_file_read(const char *path, struct stored_blob *blob, float **values)
     *values = NULL;
     if (path_is_folder(path))
         return error_set("%s is a folder; expected the file of a mean image: 'poseidon mean %s "
-                         "mean.h5' makes it of an LMDB or LevelDB",
+                         "mean.h5' makes one from an LMDB or LevelDB",
                          path, path);
     if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && !file_is_hdf5(path))
         return stored_blob_load(path, blob, values)

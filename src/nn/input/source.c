@@ -281,7 +281,7 @@ static int look_at(struct source *source, uint64_t n, struct record *record,
     return 0;
 }
 
-/* Surveys records 0, every 4,096th, those halfway, and so on until time is up; then the last. */
+/* Surveys each 4,096th record, then those halfway between, ..., until time is up; then the last. */
 static int look_through_records(struct source *source, double seconds, struct source_survey *out)
 {
     enum { WIDEST = 4096 };

@@ -26,7 +26,7 @@ struct record {
     struct strbuf file, planes;    /* the record as stored; its planes, C x H x W */
     struct image decoded, resized; /* the decoded image; scratch memory for resizing */
     struct strbuf cut;             /* memory for transform_apply */
-    bool damaged; /* true if reading failed by the record's content, not by its disk */
+    bool damaged; /* true if reading failed because of the record's content, not the disk */
 };
 
 static inline const float *record_labels(const struct record *record)
@@ -57,7 +57,7 @@ struct source_i {
     /* Reads a record's label without decoding its image. NULL: not possible, or block source. */
     int (*read_label)(struct source *source, uint64_t number, float *label);
     /* Fails if another program is writing to the file, so that records read until now may differ
-     * from those at opening. Called once a batch. NULL: this kind cannot tell. */
+     * from their content at opening. Called once a batch. NULL: this kind cannot tell. */
     int (*check)(struct source *source);
     /* Lets the system fetch `count` records from `first` on, which will be read soon. Any thread at
      * any time. Reports no errors: reading will. NULL: this kind cannot read ahead. */
@@ -93,7 +93,7 @@ struct source {
  *   to `color`; raw images keep their channels.
  *
  * Field 0 is data, with the first record's shape; field 1 is label (SOURCE_F32). Errors: missing,
- * truncated, unknown kind, wrong rank or type, unequal N, no records, first record damaged. */
+ * truncated, unknown kind, wrong axes or type, unequal N, no records, first record damaged. */
 int source_open_images(const char *path, bool with_labels, enum image_color color,
                        struct source **out);
 
@@ -124,8 +124,8 @@ int source_read_record(struct source *source, uint64_t n, struct record *out);
 int source_open_hdf5_list(const char *list, int nnames, const char *const *names,
                           struct source **out);
 
-/* A cheap fingerprint of a source: the number of records, and SHA-256 of the first and the last
- * record. Sources of single records hash the bytes as stored. */
+/* Cheap fingerprint of a source: the number of records, and SHA-256 of the first and the last
+ * record. Image files and Datums are hashed as stored, not decoded. */
 struct source_mark {
     uint64_t nrecords;
     unsigned char first[32], last[32];

@@ -130,10 +130,9 @@ int transform_accepts(const struct transform *t, const struct shape *shape)
     size_text(&t->in, expected, sizeof expected);
     size_text(shape, found, sizeof found);
     if (shape->dim[0] != t->in.dim[0])
-        return error_set(
-            "the image is %s, but the first one is %s (C x H x W): channels cannot vary; "
-            "force_color or force_gray makes encoded ones alike",
-            found, expected);
+        return error_set("the image is %s, but the first one is %s (C x H x W): all images need "
+                         "the same channels, which force_color or force_gray gives encoded images",
+                         found, expected);
     if (t->mean)
         return error_set(
             "the image is %s, but the mean image and the first one are %s (C x H x W); "
@@ -232,7 +231,7 @@ struct engine_images_args transform_args(const struct transform *t)
                                        .scale = t->scale};
 }
 
-/* Floats are transformed where they are; bytes are cut out first, by transform_cut. */
+/* Reads floats where the record holds them; cuts bytes out first, by transform_cut. */
 int transform_apply(const struct transform *t, struct record *record, uint64_t seed,
                     int layer_index, uint64_t sample, float *out)
 {

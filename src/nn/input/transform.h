@@ -13,7 +13,7 @@ struct transform {
     float scale;
     bool mirror;
     int crop;               /* side of the square crop; 0: none */
-    bool random_crop;       /* random place in TRAIN; else the centre */
+    bool random_crop;       /* true in TRAIN: the crop's place is random; false: the centre */
     struct shape in, out;   /* C,H,W before and after the transform */
     float *mean;            /* full size in.C*H*W, or NULL */
     float *channel_mean;    /* in.C values, or NULL; never both */

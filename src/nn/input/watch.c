@@ -1,4 +1,4 @@
-/* One stat a look: cheap enough for every batch, in the thread that reads the batch. */
+/* A look is one call of stat: cheap enough for every batch, in the thread that reads the batch. */
 #include "input/watch.h"
 
 #include "util/alloc.h"
@@ -42,7 +42,7 @@ int watch_look(struct watch *watch, void (*say)(void *context, const char *text)
         return 0;
     file = &watch->file[atomic_fetch_add(&watch->next, 1) % (unsigned)watch->nfiles];
     if (stat(file->path, &st))
-        what = errno == ENOENT ? "was removed" : NULL; /* a file server may come back */
+        what = errno == ENOENT ? "was removed" : NULL; /* other errors may pass */
     else if (st.st_dev != file->device || st.st_ino != file->inode)
         what = "was replaced by another file";
     else if (st.st_size < file->bytes)

@@ -12,7 +12,7 @@ struct watch_file {
     ino_t inode;
     off_t bytes;
     struct timespec written;
-    _Atomic bool told; /* true once the user was told; set by any thread */
+    _Atomic bool told; /* true once the user was told of a change; set by any thread */
 };
 
 /* The watched files. All zero watches nothing. */

@@ -48,14 +48,14 @@ static int batch_norm_setup(struct layer *layer, const struct layer_env *env)
     layer->flops = 5.0 * (double)shape_elems(bottom);
     if (layer->train && p->has_use_global_stats && p->use_global_stats)
         return layer_notice(layer, env,
-                            "use_global_stats: true in training: the statistics come from weights "
-                            "alone; without any, all is taken to have mean and variance 0");
+                            "use_global_stats is true in training: the statistics come from the "
+                            "weights given; without weights, means and variances are 0");
     return 0;
 }
 
 const struct layer_i layer_batch_norm = {
     .type = "BatchNorm",
-    .wants_own_top = layer_always, /* a Scale in place on the top is merged, which is no obstacle */
+    .wants_own_top = layer_always, /* a Scale in place on the top can still be merged */
     .takes_relu = layer_always,
     .setup_in = batch_norm_setup,
     .op = OP_BATCH_NORM,

@@ -108,9 +108,9 @@ static int slice_place(const struct layer *layer, int t, int64_t size, int64_t *
         *place = size / layer->ntops * t;
     else
         *place = t == 0 ? 0 : t == layer->ntops ? size : p->slice_point[t - 1];
-    return *place <= size
-               ? 0
-               : error_set("slice_point %" PRId64 " is beyond the axis of %" PRId64, *place, size);
+    return *place <= size ? 0
+                          : error_set("slice_point %" PRId64 " is beyond the axis of size %" PRId64,
+                                      *place, size);
 }
 
 static int slice_setup(struct layer *layer)
@@ -131,15 +131,16 @@ static int slice_setup(struct layer *layer)
                          units_count(layer->ntops, "top").text, layer->ntops - 1);
     if ((!p || p->n_slice_point == 0) && size % layer->ntops != 0)
         return error_set("%d tops do not divide axis %d of size %" PRId64
-                         " evenly; slice_point says where to cut",
+                         " evenly; set slice_point to where to cut",
                          layer->ntops, axis, size);
     for (int t = 0; t < layer->ntops; t++) {
         if (slice_place(layer, t, size, &begin) || slice_place(layer, t + 1, size, &end))
             return -1;
         if (end <= begin)
-            return error_set("top '%s' would be empty: it goes from %" PRId64 " to %" PRId64
-                             "; slice_point must rise within the axis of %" PRId64,
-                             layer->tops[t]->name, begin, end, size);
+            return error_set(
+                "top '%s' would be empty: it goes from %" PRId64 " to %" PRId64
+                "; slice_point must increase and stay within the axis of size %" PRId64,
+                layer->tops[t]->name, begin, end, size);
         shape.dim[axis] = end - begin;
         layer->tops[t]->value.shape = shape;
     }
@@ -186,7 +187,7 @@ static int reshape_dims(const struct layer *layer, const Caffe__BlobShape *wante
         if (dim[i] < -1)
             return error_set("shape has a dim of %" PRId64 "; expected -1, 0 or a size", dim[i]);
         if (dim[i] == -1 && infer >= 0)
-            return error_set("shape has more than one dim of -1; one at most can be inferred");
+            return error_set("shape has more than one dim of -1; at most one can be inferred");
         if (dim[i] == 0 && begin + (int)i >= bottom->naxes)
             return error_set("dim 0 at place %zu of shape copies axis %d, but bottom '%s' has %s",
                              i, begin + (int)i, layer->bottoms[0]->name,
@@ -206,7 +207,8 @@ static int reshape_dims(const struct layer *layer, const Caffe__BlobShape *wante
                  ": 0 follows the batch",
                  dim[0], bottom->dim[0]);
     if (infer >= 0 ? known == 0 || room % known != 0 : known != room)
-        return error_set("shape makes %" PRId64 " elements%s of %" PRId64 " of bottom '%s': %s%s",
+        return error_set("shape has %" PRId64 " elements%s; expected %" PRId64
+                         ", as the replaced axes of bottom '%s' have: %s%s",
                          known, infer >= 0 ? " times a whole number" : "", room,
                          layer->bottoms[0]->name, shape_text(bottom).text, hint);
     if (infer >= 0)

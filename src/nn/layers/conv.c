@@ -43,14 +43,15 @@ static int conv_read_channels(struct layer *layer, const Caffe__ConvolutionParam
     bool implied = layer->i == &layer_convolution_depthwise;
 
     if (implied && p->has_group && p->group != channels)
-        return error_set("group is %" PRIu32 "; expected the bottom's channels, %" PRId64
-                         ", or nothing",
+        return error_set("group is %" PRIu32 "; expected the bottom's number of channels, %" PRId64
+                         ", or no group field",
                          p->group, channels);
     layer->u.conv.group = (int)p->group;
     *outputs = p->num_output;
     if (implied && p->has_num_output && p->num_output != channels)
-        return error_set("num_output is %" PRIu32 "; expected the bottom's channels, %" PRId64
-                         ", or nothing",
+        return error_set("num_output is %" PRIu32
+                         "; expected the bottom's number of channels, %" PRId64
+                         ", or no num_output",
                          p->num_output, channels);
     if (implied || (layer->i == &layer_depthwise_convolution && !p->has_group))
         layer->u.conv.group = (int)channels;
@@ -130,7 +131,7 @@ static int conv_set_top(struct layer *layer, int64_t outputs)
     double flops = 2.0 * layer->nbottoms * (double)outputs *
                    (double)(bottom->dim[1] / args->group) * (double)bottom->dim[0];
 
-    /* each weight is used once per place of the smaller image, bottom or top */
+    /* each weight is used once per position in the smaller image, bottom or top */
     for (int i = 0; i < bottom->naxes - 2; i++) {
         if (conv_top_size(layer, args, i, bottom->dim[2 + i], &dim[2 + i]))
             return -1;
@@ -167,8 +168,8 @@ static int conv_check_axis(const struct layer *layer, const Caffe__ConvolutionPa
         return -1;
     if (axis == 1)
         return 0;
-    return error_set("axis is %d; only channels at axis 1, behind the batch, are supported (a "
-                     "Reshape layer before it joins axes of the batch)",
+    return error_set("axis is %d; expected 1: one batch axis, then channels (a Reshape layer "
+                     "before this layer joins axes of the batch)",
                      p->axis);
 }
 

@@ -23,7 +23,7 @@ static int data_open(struct layer *layer, struct data *state, const struct layer
     return status;
 }
 
-/* Adds a notice about transform fields outside transform_param; V1 definitions had them moved. */
+/* Adds a notice about transform fields outside transform_param. Upgrades of V1 move such fields. */
 static int data_notice_transform(const struct layer *layer, const struct layer_env *env,
                                  const char *param)
 {
@@ -37,11 +37,9 @@ static int data_notice_transform(const struct layer *layer, const struct layer_e
 static int data_notices(const struct layer *layer, const struct layer_env *env,
                         const Caffe__DataParameter *p)
 {
-    if (p->force_encoded_color &&
-        layer_notice(
-            layer, env,
-            "data_param's force_encoded_color has no effect, as in Caffe; transform_param's "
-            "force_color has"))
+    if (p->force_encoded_color && layer_notice(layer, env,
+                                               "force_encoded_color of data_param has no effect, "
+                                               "as in Caffe; use force_color of transform_param"))
         return -1;
     if (p->has_scale || p->has_mirror || p->has_crop_size || p->mean_file)
         return data_notice_transform(layer, env, "data_param");
@@ -68,9 +66,8 @@ static int data_setup(struct layer *layer, const struct layer_env *env)
         state->options.depth = p->prefetch < 64 ? (int)p->prefetch : 64;
     look.source = p->source;
     look.own = IS_OWN(p);
-    look.mixes =
-        "train --shuffle mixes them, and 'poseidon convert images' shuffles a folder, and a "
-        "list with --shuffle";
+    look.mixes = "train --shuffle mixes them; 'poseidon convert images' shuffles a folder, and "
+                 "with --shuffle a list";
     look.known[0] = color == IMAGE_GRAY ? 1 : color == IMAGE_COLOR ? 3 : 0;
     return data_set_up(layer, env, &look);
 }
@@ -121,9 +118,8 @@ static int image_data_setup(struct layer *layer, const struct layer_env *env)
             "large",
             (unsigned long)p->new_height, (unsigned long)p->new_width);
     if (p->has_label_size && (p->label_size == 0 || p->label_size > MAX_LABELS))
-        return error_set(
-            "image_data_param label_size is %lu; expected 1 to %d numbers behind a path",
-            (unsigned long)p->label_size, MAX_LABELS);
+        return error_set("image_data_param label_size is %lu; expected 1 to %d labels after a path",
+                         (unsigned long)p->label_size, MAX_LABELS);
     state = data_make_state(layer, env, true, p->batch_size, p->rand_skip);
     if (!state)
         return -1;
@@ -187,7 +183,8 @@ static int hdf5_data_setup(struct layer *layer, const struct layer_env *env)
         return error_set("hdf5_data_param source is missing; expected a text file that lists HDF5 "
                          "files");
     if (layer->param->transform_param)
-        return error_set("transform_param is not for HDF5Data: it feeds the values as they are");
+        return error_set(
+            "transform_param does not apply to HDF5Data, which feeds values unchanged");
     if (layer->ntops > SOURCE_MAX_FIELDS)
         return error_set("%d tops; expected at most %d data sets", layer->ntops, SOURCE_MAX_FIELDS);
     state = data_make_state(layer, env, p->has_batch_size, p->batch_size, 0);

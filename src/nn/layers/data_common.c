@@ -89,7 +89,7 @@ char *data_source(struct data *state, const char *source, bool own, const struct
         return path;
     state->ranks_per_sample = (uint64_t)state->options.nranks;
     state->options.first_sample /= state->ranks_per_sample;
-    /* ranks with sources of their own draw differently: equal sample numbers are unlike images */
+    /* each rank with its own source gets its own seed: equal sample numbers are different images */
     state->options.seed += (uint64_t)env->rank;
     state->options.rank = 0;
     state->options.nranks = 1;
@@ -307,8 +307,8 @@ static int look_only(struct layer *layer, const struct layer_env *env, int batch
         return 0;
     layer->assumed = true;
     return layer_notice(layer, env,
-                        "assuming one value per sample for '%s'%s: the HDF5 files, which are not "
-                        "there, may have another shape",
+                        "assuming one value per sample for '%s'%s: the HDF5 files are missing, and "
+                        "may have another shape",
                         layer->tops[1]->name, layer->ntops > 2 ? " and the tops behind it" : "");
 }
 
@@ -352,7 +352,7 @@ static bool is_opened(const struct layer *layer)
     return layer->i->build == data_build && ((struct data *)layer->state)->source;
 }
 
-/* Raises `layer`'s shuffle and rand_skip to those of `other`, where larger, and takes its order. */
+/* Raises `layer`'s shuffle and rand_skip to those of `other`, if larger, and makes orders equal. */
 static int align(const struct layer *layer, const struct layer *other, const struct layer_env *env)
 {
     struct data *own = layer->state, *its = other->state;
@@ -368,11 +368,11 @@ static int align(const struct layer *layer, const struct layer *other, const str
     if (its->options.order_layer < o->order_layer)
         o->order_layer = its->options.order_layer;
     if (env->care.max_bad > 0 && other->index < layer->index &&
-        layer_notice(layer, env,
-                     "warning: with --max-bad the next record takes a damaged one's place in one "
-                     "layer alone: that sample parts from that of layer '%s', which has as many "
-                     "records (%" PRIu64 ")",
-                     other->def->name, own->source->nrecords))
+        layer_notice(
+            layer, env,
+            "warning: --max-bad replaces a damaged record by the next record in this layer alone: "
+            "the sample then no longer matches layer '%s', which has as many records (%" PRIu64 ")",
+            other->def->name, own->source->nrecords))
         return -1;
     return follows ? layer_notice(layer, env,
                                   "samples come in the order of layer '%s', which has as many "

@@ -22,9 +22,9 @@ struct data {
     struct engine_images *images; /* the engine's conversion of bytes; NULL: the feeder converts */
 };
 
-/* Makes layer->state; NULL with a message. The batch size is the command line's, else the
- * definition's, which must then give one. rand_skip: upper limit of the samples left out at the
- * beginning of the order; the number is drawn, the same on all ranks. */
+/* Allocates layer->state and returns it; NULL with a message. The batch size is the command line's,
+ * else the definition's, which is then required. rand_skip: upper limit of a random number of
+ * samples, the same on all ranks, that the order leaves out at its beginning. */
 struct data *data_make_state(struct layer *layer, const struct layer_env *env, bool has_batch,
                              uint32_t batch_size, uint32_t rand_skip);
 

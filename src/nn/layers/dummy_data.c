@@ -107,8 +107,8 @@ static int dummy_setup(struct layer *layer, const struct layer_env *env)
     return layer_replace_batch(layer, env);
 }
 
-/* Makes a top of labels whole numbers, as Caffe's losses cut labels; nets for timing rely on
- * this. */
+/* Has a label top's values cut to whole numbers, as Caffe's losses do; nets for timing rely on it.
+ * Fails if a constant label is not a class. */
 static int dummy_make_labels(struct layer *layer, int top, size_t classes,
                              const struct layer_env *env)
 {
@@ -123,8 +123,8 @@ static int dummy_make_labels(struct layer *layer, int top, size_t classes,
     return !filler || (is_constant(filler) && value == filler->value)
                ? 0
                : layer_notice(layer, env,
-                              "'%s' is read as labels, so the filler's numbers are cut to whole "
-                              "ones, as Caffe's losses do",
+                              "'%s' is read as labels, so the filler's values are cut to whole "
+                              "numbers, as in Caffe's losses",
                               layer->tops[top]->name);
 }
 

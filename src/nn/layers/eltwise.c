@@ -10,7 +10,7 @@ static int eltwise_setup(struct layer *layer)
         LAYER_PARAM(layer, eltwise_param, EltwiseParameter, ELTWISE_PARAMETER);
 
     if (p->n_coeff > 0 && p->operation == CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__PROD)
-        return error_set("coeff goes with operation: SUM only");
+        return error_set("coeff needs operation: SUM");
     if (p->n_coeff > 0 && p->n_coeff != (size_t)layer->nbottoms)
         return error_set("found %s of coeff for %s; expected one each, or none",
                          units_count((long long)p->n_coeff, "value").text,

@@ -56,7 +56,8 @@ static int output_setup(struct layer *layer, const struct layer_env *env)
     if (!state->path)
         return -1;
     if (env->nranks > 1 && env->rank == 0)
-        return layer_notice(layer, env, "each of %d ranks writes its samples: %s, %s.rank1, ...",
+        return layer_notice(layer, env,
+                            "each of %d ranks writes a file of its own samples: %s, %s.rank1, ...",
                             env->nranks, p->file_name, p->file_name);
     return 0;
 }

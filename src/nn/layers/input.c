@@ -44,8 +44,8 @@ int layer_scale_batch(struct layer *layer, const struct layer_env *env, int64_t 
         (env->batch * own % first == 0 && (own == first || !env->turn)))
         return 0;
     return error_set("the batch is %" PRId64 " here and %" PRId64
-                     " in the first data layer: with %d "
-                     "there, expected a whole number here, and the same one with --balance",
+                     " in the first data layer: with %d there, expected a whole number here (with "
+                     "--balance, the same number)",
                      own, first, env->batch);
 }
 
@@ -137,8 +137,8 @@ static int memory_data_setup(struct layer *layer, const struct layer_env *env)
                          "least 1");
     if (!env->look_only)
         return error_set(
-            "a program hands MemoryData its samples through Caffe's interface, which poseidon "
-            "lacks; a Data, ImageData or HDF5Data layer reads them from files");
+            "MemoryData gets its samples from a program through Caffe's interface, which poseidon "
+            "lacks; use a Data, ImageData or HDF5Data layer, which reads files");
     if (layer_scale_batch(layer, env, p->batch_size, &dim[0]))
         return -1;
     dim[1] = p->channels;

@@ -29,22 +29,23 @@ struct input_shape {
 
 /* Settings of data layers besides their definition; the same for all layers of a net. */
 struct layer_env {
-    bool look_only; /* reads no batch: shapes only, or passes over blank input. Existing sources are
-                       opened for their shapes */
+    bool look_only; /* no batch is read; passes run on blank input. Existing sources are opened for
+                       their shapes */
     int batch;      /* batch size per rank of the first data layer; 0: the definition's */
-    int64_t first_batch; /* the first data layer's own batch size, which scales others'; the net
-                            sets it */
-    const int64_t *input_chw; /* C,H,W that replace those of images with look_only, or NULL */
-    const struct input_shape *inputs; /* sizes of single tops with look_only; borrowed */
+    int64_t first_batch; /* first data layer's batch size in the definition, to which other data
+                            layers' are in proportion; set by the net */
+    const int64_t *input_chw; /* size that replaces the images' C,H,W with look_only; or NULL */
+    const struct input_shape
+        *inputs; /* the user's sizes of single tops, with look_only; borrowed */
     int ninputs;
     bool fake; /* the sizes are those of --fake-data, not --input-shape: notices say so */
     const char
-        *base_file; /* file beside which relative paths are searched that do not exist; or NULL */
+        *base_file; /* relative paths not found as given are tried beside this file; or NULL */
     /* The part of the global sample order that this rank reads, see input/feeder.h. */
-    int rank, nranks;      /* number among the workers, and how many there are */
-    int row;               /* consecutive batches per turn of this rank; 0: 1 */
-    uint64_t before, turn; /* samples per turn: of lower ranks; of all ranks. turn 0: all ranks have
-                              as many samples */
+    int rank, nranks;      /* index among the workers; number of workers */
+    int row;               /* consecutive batches per turn of this rank; 0 means 1 */
+    uint64_t before, turn; /* samples per turn of all lower ranks; of all ranks. turn 0: every rank
+                              has equally many */
     uint64_t first_sample;
     uint64_t seed;
     struct bad_record_policy care; /* tolerance of damaged records; all zero: each is an error */
@@ -57,8 +58,8 @@ struct layer_env {
     char **notices;      /* notices for the user, one a line; layers append; owned by the caller */
 };
 
-/* A parameter as its layer declares it. The net makes a struct param of it, or shares one by
- * name. */
+/* A layer's declaration of a parameter. For each declaration the net makes a struct param, or
+ * shares an existing struct param by name. */
 struct param_def {
     struct shape shape;
     const Caffe__FillerParameter *filler; /* borrowed from the definition; NULL: use `constant` */
@@ -77,7 +78,7 @@ struct layer_data_mark {
 
 #define LAYER_MAX_PARAMS 4
 
-enum { LOSS_LABELS = 1 }; /* index of a loss's bottom of labels */
+enum { LOSS_LABELS = 1 }; /* index of the bottom that holds a loss's labels */
 
 /* How a data layer prepares images, so that other images can be prepared alike. Borrows from the
  * layer. */
@@ -91,8 +92,8 @@ struct layer_images {
     const struct class_names *names; /* names of the classes or of a list's folders; NULL: none */
 };
 
-/* Gives data layers with equally many records, such as images and their labels, one order: shuffle
- * and rand_skip of one hold for all, with a notice. Between set-up and build. */
+/* Gives data layers with equally many records, such as images and their labels, the same order: the
+ * strongest shuffle and the largest rand_skip, with a notice. Between set-up and build. */
 int layer_align_data(const struct layer *layers, int n, const struct layer_env *env);
 
 /* Fills `out` for a layer that reads files, of images or other values. After setup. */
@@ -108,17 +109,17 @@ int layer_compare_told_classes(const char *path, const char *names,
 
 struct layer_i {
     const char *type;              /* name in Caffe */
-    struct op_count bottoms, tops; /* both zero: those of its operator */
+    struct op_count bottoms, tops; /* both zero: the operator's counts */
     bool is_data;                  /* a source of samples: has no bottoms */
     bool from_program;         /* a data layer that reads nothing: the program writes its tops */
     bool reads_labels;         /* bottom 0 holds scores of classes, bottom 1 labels */
-    bool is_score;             /* top 0 is a score, better the larger, not a loss */
+    bool is_score;             /* top 0 is a score (larger is better), not a loss */
     bool transforms;           /* reads transform_param */
     bool no_in_place;          /* a top named like its bottom is an error */
     unsigned no_gradient_to;   /* bit b: bottom b never receives a gradient (labels); adds to the
                                   operator's own mask */
-    unsigned drops_gradient;   /* bit b: a gradient wanted for bottom b, which gets none, is dropped
-                                  silently, as in Caffe; without the bit it is an error */
+    unsigned drops_gradient;   /* bit b: asking for a gradient of bottom b, which gets none, has no
+                                  effect, as in Caffe; without the bit it is an error */
     unsigned no_gradient_from; /* bit t: top t passes no gradient back (indices, counts) */
     bool normalizes;           /* a loss with loss_param's ignore_label and normalization */
     enum loss_normalization normalization; /* the default of a loss that `normalizes` */
@@ -127,21 +128,22 @@ struct layer_i {
      * for all samples. False for a sum, or a value per sample. After setup. NULL: never. */
     bool (*means)(const struct layer *layer);
     /* Work in place. A top named like its bottom shares the bottom's blob only if no backward needs
-     * the old values. Otherwise the net silently allocates another blob. */
+     * the old values. Otherwise the top gets a blob of its own. */
     bool own_top;            /* never works in place */
     bool keeps_top;          /* backward reads the top's values */
     bool keeps_top_in_place; /* backward reads the top's values if the layer works in place */
     bool keeps_sign_only;    /* backward reads only the top's signs, so a layer with only_masks may
                                 overwrite the top */
-    bool only_masks; /* in place, keeps signs, or sets to 0 elements without gradient (Dropout) */
-    bool passes_memory; /* the tops may lie in the bottom's memory (Split, Reshape) */
+    bool only_masks; /* in place, keeps signs, or zeroes elements whose gradient is 0 (Dropout) */
+    bool passes_memory; /* the tops may share the bottom's memory (Split, Reshape) */
     bool (*wants_own_top)(
-        const struct layer *layer); /* backward reads the bottom's values, so training needs another
-                                       top. Before setup; bottoms are known. NULL: never */
-    /* True if the layer's op can do the work of the layer before, too (a Scale in place on a
+        const struct layer
+            *layer); /* backward reads the bottom's values, which work in place would overwrite:
+                        training needs another top. Before setup; bottoms are known. NULL: never */
+    /* True if the layer's op can also do the previous layer's work (a Scale in place on a
      * BatchNorm's top). Before setup. NULL: never. */
     bool (*merges)(const struct layer *layer, const struct layer *before);
-    /* True if the layer's operator (or that of `merged`) could also apply a ReLU in place on the
+    /* True if the layer's operator (or `merged`'s operator) could also apply a ReLU in place on the
      * top. Before build. NULL: never. */
     bool (*takes_relu)(const struct layer *layer);
     bool takes_relu_last; /* takes the ReLU only if no other op does: saves time in forward alone */
@@ -158,13 +160,14 @@ struct layer_i {
     int (*setup)(struct layer *layer);
     int (*setup_in)(struct layer *layer, const struct layer_env *env);
     /* Returns the top's size along spatial axis i for a bottom of size `in`; below 1: the window
-     * does not fit. After the arguments are set. NULL: the bottom's size, or unknown. */
+     * does not fit. After setup has set the op's arguments. NULL: the top has the bottom's size, or
+     * its size is unknown. */
     int64_t (*along)(const struct layer *layer, int i, int64_t in);
     enum op_kind op;    /* kind of the operators */
-    bool op_per_bottom; /* an operator per bottom and its top; else one for all */
+    bool op_per_bottom; /* one operator per bottom and its top; else one operator for all */
     /* Adds arguments known only when the op is made. NULL: none. */
     void (*arguments)(const struct layer *layer, struct op_args *args);
-    /* Replaces operators: allocates what forward needs. NULL: operators are created. */
+    /* Prepares a type without operators for `forward`. NULL: layer_build creates operators. */
     int (*build)(struct layer *layer, struct engine *engine);
     int (*forward)(struct layer *layer, const struct pass *pass);  /* NULL: runs layer->ops */
     int (*backward)(struct layer *layer, const struct pass *pass); /* NULL: runs layer->ops */
@@ -174,7 +177,7 @@ struct layer_i {
      * global order. */
     int (*mark)(const struct layer *layer, struct layer_data_mark *out);
     int (*look)(const struct layer *layer, double seconds, struct source_survey *out);
-    /* Before build. NULL: the values are not images. */
+    /* Tells how the layer prepares images. After setup. NULL: the layer's values are not images. */
     void (*images)(const struct layer *layer, struct layer_images *out);
     int (*seek)(struct layer *layer, uint64_t first_sample);
     /* DummyData only: turns a top into labels below `classes` (0: any number). After setup. */
@@ -188,22 +191,23 @@ struct layer {
     int index;                          /* index in the net */
     bool train;                         /* TRAIN phase */
     int nbottoms, ntops, nparams;
-    struct blob **bottoms, **tops; /* arrays owned, blobs the net's; with tops added to losses */
+    struct blob **bottoms,
+        **tops; /* arrays owned, blobs the net's; tops include those added to losses */
     struct param *params[LAYER_MAX_PARAMS]; /* the net's; in a test net the training net's */
     struct param_def param_defs[LAYER_MAX_PARAMS];
     bool *propagate; /* per bottom: backward writes its gradient */
     bool needs_backward;
-    struct layer *merged; /* layer before this one, whose work this layer's op does; or NULL */
-    struct layer *fused;  /* ReLU behind, whose work this layer's op does (net/fuse.c); or NULL */
-    struct layer **taken; /* per bottom: ReLU before, whose work this layer's op does; or NULL */
+    struct layer *merged; /* layer before, merged into this layer's op (layer_i.merges); or NULL */
+    struct layer *fused;  /* ReLU after this layer, done by this layer's op (net/fuse.c); or NULL */
+    struct layer **taken; /* per bottom: ReLU before this layer, done by this layer's op; or NULL */
     bool joins;           /* passes wait for the same layer of all ranks (layer_env.ranks) */
     bool idle;            /* another layer's op does this layer's work; passes do nothing */
     bool assumed;         /* the shape of a data layer's tops is a guess */
-    int whole_top;        /* DummyData: 1 + index of the top of whole numbers; 0: none */
-    int64_t own_batch;    /* a data layer's batch size in its definition; 0: not given */
-    double flops;         /* per forward pass over the batch; a multiply-add counts as 2 */
-    union op_own_args u;  /* the op's arguments, set by setup */
-    struct op **ops;      /* owned */
+    int whole_top;     /* DummyData: 1 + index of the top cut to whole numbers (labels); 0: none */
+    int64_t own_batch; /* a data layer's batch size in its definition; 0: not given */
+    double flops;      /* per forward pass over the batch; a multiply-add counts as 2 */
+    union op_own_args u; /* the op's arguments, set by setup */
+    struct op **ops;     /* owned */
     int nops;
     struct feeder *feeder; /* a data layer's, owned; NULL before build and with look_only */
     void *state;           /* private to the layer type */
@@ -245,8 +249,8 @@ int layer_setup(struct layer *layer, const struct layer_env *env);
 int layer_declare_param(struct layer *layer, const char *what, int naxes, const int64_t *dim,
                         const Caffe__FillerParameter *filler);
 
-/* Appends a line that begins with the layer's name to env->notices, unless that has the same line
- * already. Text that begins with "warning: " is logged as a warning. */
+/* Appends a line that begins with the layer's name to env->notices, unless the text already has
+ * this line. Text that begins with "warning: " is logged as a warning. */
 int layer_notice(const struct layer *layer, const struct layer_env *env, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -287,7 +291,7 @@ void layer_damage(const struct layer *layer, struct strbuf *out);
 /* Appends record and file of sample number `sample` of the last batch (feeder_tell). */
 void layer_tell(const struct layer *layer, uint64_t sample, struct strbuf *out);
 
-/* Describes how the engine computes the layer, if it chose (engine_i.describe). After build. */
+/* Writes the engine's algorithm for the layer; "": no choice (engine_describe). After build. */
 void layer_describe(const struct layer *layer, const struct engine *engine,
                     char words[ENGINE_OP_WORDS]);
 

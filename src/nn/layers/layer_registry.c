@@ -27,12 +27,12 @@ static const struct layer_i *const layer_types[] = {
 static const struct {
     const char *types, *reason;
 } refused[] = {
-    {"Python",
-     "it needs Caffe's Python layers, which only Caffe itself can run; to read data there "
-     "are Data, ImageData and HDF5Data"},
-    {"LSTM LSTMUnit RNN Recurrent", "recurrent layers are outside what this program trains"},
+    {"Python", "it needs Caffe's Python layers, which only Caffe can run; to read data, use Data, "
+               "ImageData or HDF5Data"},
+    {"LSTM LSTMUnit RNN Recurrent", "this program does not train recurrent layers"},
     {"ContinuationIndicator CTCLoss", FORK "recurrent nets; HDF5Data reads their data"},
-    {"WindowData MCWindowData", "it reads the window lists of R-CNN, which this program does not"},
+    {"WindowData MCWindowData",
+     "it reads the window lists of R-CNN, which this program cannot read"},
     {"DenseImageData ImageLabelmapData ImageSegData",
      FORK "segmentation; two Data layers, one of them for labels, or HDF5Data do the same"},
     {"SegAccuracy", FORK "segmentation (DeepLab)"},
@@ -372,7 +372,7 @@ int layer_notice(const struct layer *layer, const struct layer_env *env, const c
     grown = strbuf_take(&text);
     if (!grown)
         return -1;
-    if (*env->notices && strstr(*env->notices, grown + start)) { /* said of the other phase */
+    if (*env->notices && strstr(*env->notices, grown + start)) { /* by the other phase */
         free(grown);
         return 0;
     }

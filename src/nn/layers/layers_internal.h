@@ -148,15 +148,15 @@ int layer_set_scalar(struct layer *layer, double flops);
 /* Returns true: for layer_i.wants_own_top and layer_i.takes_relu. */
 bool layer_always(const struct layer *layer);
 
-/* layer_i.means of losses: true except for normalization: NONE. */
+/* Slot layer_i.means of losses: returns true unless normalization is NONE. */
 bool layer_loss_means(const struct layer *layer);
 
-/* Declares a weight of that shape and, if `bias`, a bias with an element per output. */
+/* Declares a weight of naxes sizes `weight` and, if `bias`, a bias of `outputs` elements. */
 int layer_declare_weights(struct layer *layer, int naxes, const int64_t *weight,
                           const Caffe__FillerParameter *weight_filler, bool bias, int64_t outputs,
                           const Caffe__FillerParameter *bias_filler);
 
-/* The layer's message of that type; one with the defaults if the file has none. */
+/* The layer's message `field`, or a message of defaults if the file has none. */
 #define LAYER_PARAM(layer, field, TYPE, INIT)                                                      \
     ((layer)->param->field ? (layer)->param->field : &(const Caffe__##TYPE)CAFFE__##INIT##__INIT)
 
@@ -170,13 +170,13 @@ int layer_set_sample(struct layer *layer, int t, int64_t batch, const struct sha
  * --input-shape=C,H,W holds for tops of images; before a shape is set, top 0 counts as images. */
 struct shape layer_given_shape(const struct layer *layer, const struct layer_env *env, int t);
 
-/* Sets *out to a data layer's batch: its own (`own`), or, with env->batch, one in the same
- * proportion to the first data layer's. */
+/* Sets *out to a data layer's batch size: its definition's (`own`), or, if env->batch is given,
+ * env->batch * own / (the first data layer's own). */
 int layer_scale_batch(struct layer *layer, const struct layer_env *env, int64_t own, int64_t *out);
 
-/* For layers whose definition gives their tops' shapes. Replaces the first axis of all tops that
- * share the first top's by env->batch; other tops have no batch axis. Sizes that a user gave
- * replace the other axes. */
+/* For layers whose definition gives their tops' shapes. Sets the batch axis, the first axis of
+ * every top that equals the first top's, to env->batch. Then sets the other axes to sizes that a
+ * user gave. */
 int layer_replace_batch(struct layer *layer, const struct layer_env *env);
 
 #endif

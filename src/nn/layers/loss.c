@@ -1,5 +1,5 @@
 /* The losses other than SoftmaxWithLoss. All but the sigmoid and infogain losses divide by the
- * batch. */
+ * batch size. */
 #include "layers/layers_internal.h"
 
 #include "util/alloc.h"
@@ -125,8 +125,8 @@ static int infogain_setup(struct layer *layer, const struct layer_env *env)
         return -1;
     classes = (size_t)scores->dim[args->axis];
     if (layer->nbottoms == 2 && (!p || !p->source || !p->source[0]))
-        return error_set("infogain_loss_param source is missing; the matrix comes from there or "
-                         "from a third bottom");
+        return error_set("infogain_loss_param source is missing; give the matrix's file there, or "
+                         "the matrix as a third bottom");
     if (layer->nbottoms == 2 && env->look_only) { /* look_only passes run on blank input */
         if (ALLOC(matrix, classes * classes, "the infogain matrix"))
             return -1;

@@ -22,7 +22,7 @@ static int relu_setup(struct layer *layer)
     return 0;
 }
 
-/* True for slope < 0: the result, all that backward has in place, then hides the input's sign. */
+/* True for slope < 0: the top then hides the bottom's sign, which backward in place needs. */
 static bool relu_wants_own_top(const struct layer *layer)
 {
     return relu_slope(layer) < 0;

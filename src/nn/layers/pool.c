@@ -24,9 +24,9 @@ static int pooling_read_kernel(const struct layer *layer, const Caffe__PoolingPa
     for (int i = 0; i < bottom->naxes - 2; i++)
         args->kernel[i] = (int)bottom->dim[2 + i];
     if (p->n_kernel_size || p->has_kernel_h || p->has_kernel_w)
-        return error_set("global_pooling takes the whole plane (%s): kernel_size, kernel_h, "
-                         "kernel_w must not be given",
-                         layer_spatial_text(args->kernel, bottom->naxes - 2, whole));
+        return error_set(
+            "global_pooling takes the whole plane (%s): remove kernel_size, kernel_h and kernel_w",
+            layer_spatial_text(args->kernel, bottom->naxes - 2, whole));
     return 0;
 }
 
@@ -52,8 +52,8 @@ static int pooling_check_geometry(const struct layer *layer, bool global,
         if (args->pad[i] >= args->kernel[i])
             return error_set("pad %s must be smaller than the kernel %s", pad, kernel);
     if (args->method == POOL_STOCHASTIC && padded)
-        return error_set("pool: STOCHASTIC takes no padding (as in Caffe), found pad %s; use a "
-                         "layer before it that pads, or pool: MAX or AVE",
+        return error_set("pool: STOCHASTIC takes no padding (as in Caffe), found pad %s; pad in a "
+                         "layer before, or use pool: MAX or AVE",
                          pad);
     return 0;
 }
@@ -121,12 +121,12 @@ static int pooling_warn_of_empty(const struct layer *layer, const struct layer_e
     for (int i = 0; i < pooling_spatial_axes(layer); i++) {
         int64_t last = (out[i] - 1) * args->stride[i] - args->pad[i];
         if (last >= in[i])
-            return layer_notice(layer, env,
-                                "the last window of the %s begins at %" PRId64 " of %" PRId64
-                                " places, so it is empty: the top holds %s there; round_mode: "
-                                "FLOOR leaves the window out",
-                                layer_spatial_name(pooling_spatial_axes(layer), i), last, in[i],
-                                args->method == POOL_MAX ? "the least float, -3.4e38" : "0");
+            return layer_notice(
+                layer, env,
+                "the last window of the %s is empty, as it begins at %" PRId64 " of %" PRId64
+                " places: the top holds %s there; round_mode: FLOOR drops this window",
+                layer_spatial_name(pooling_spatial_axes(layer), i), last, in[i],
+                args->method == POOL_MAX ? "the least float, -3.4e38" : "0");
     }
     return 0;
 }
@@ -146,7 +146,7 @@ static int pooling_setup(struct layer *layer, const struct layer_env *env)
     if (layer_expect_spatial(layer, 0))
         return -1;
     if (layer->ntops == 2 && p->pool != CAFFE__POOLING_PARAMETER__POOL_METHOD__MAX)
-        return error_set("found 2 tops; only pool: MAX has a second one, the places of the maxima");
+        return error_set("found 2 tops; only pool: MAX has a second top, the places of the maxima");
     args->method = methods[p->pool];
     if (pooling_read_geometry(layer, p, args))
         return -1;

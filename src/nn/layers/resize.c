@@ -29,8 +29,8 @@ static int interp_check_param(const struct layer *layer, const Caffe__InterpPara
         return error_set("interp_param must give height and width, zoom_factor, or shrink_factor");
     if ((p->has_height || p->has_width) &&
         (!fixed || p->height < 1 || p->width < 1 || p->has_zoom_factor || p->has_shrink_factor))
-        return error_set("interp_param height %d and width %d: expected both, at least 1, and no "
-                         "zoom_factor or shrink_factor beside them",
+        return error_set("interp_param height %d and width %d: expected at least 1 for both, "
+                         "without zoom_factor and shrink_factor",
                          p->height, p->width);
     if (p->zoom_factor < 1 || p->shrink_factor < 1)
         return error_set("interp_param zoom_factor %d, shrink_factor %d: expected at least 1",

@@ -82,8 +82,8 @@ static const struct layer *maker(const struct layer *layer)
     return NULL;
 }
 
-/* Returns the smallest input of the net, along spatial axis i, that gives the layer's top one
- * place; 0: not known. */
+/* Returns the smallest input of the net, along spatial axis i, for which the layer's top is not
+ * empty; 0: not known. */
 static int least_input(const struct layer *layer, int i)
 {
     const int64_t most = 1 << 14;
@@ -157,8 +157,8 @@ static int spatial_pair(const struct spatial_field *field, const struct blob *bo
                         int out[OP_SPATIAL])
 {
     if (naxes != 2)
-        return error_set("%s and %s are for bottoms of height and width alone, and '%s' has %s: "
-                         "give %s once, or once for each axis",
+        return error_set("%s and %s need a bottom of height and width alone, but '%s' has %s: give "
+                         "%s once, or once for each axis",
                          field->name_h, field->name_w, bottom->name, spatial_names(naxes),
                          field->name);
     if (field->least > 0 && (!field->has_h || !field->has_w)) /* an absent pad is 0 */

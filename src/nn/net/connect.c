@@ -31,7 +31,7 @@ static int find_version(const struct wiring *wiring, const char *name)
     return -1;
 }
 
-/* Connects bottom b. The definition's checks ensure an unread producer. */
+/* Connects bottom b. The definition's checks ensure that an unread blob of this name exists. */
 static void connect_bottom(struct wiring *wiring, struct layer *layer, int b)
 {
     int found = find_version(wiring, layer->def->bottoms[b]);
@@ -101,7 +101,7 @@ static int connect_top(struct wiring *wiring, struct layer *layer, int t)
     const char *name = automatic ? "(automatic)" : layer->def->tops[t];
     int found = automatic ? -1 : find_version(wiring, name);
 
-    /* the definition's checks let a top reuse an older name only in place */
+    /* checked in the definition: only a top in place has an older blob's name */
     assert(found < 0 || (t < layer->nbottoms && layer->bottoms[t] == wiring->versions[found].blob));
     if (found >= 0 && layer->i->no_in_place)
         return error_set("top '%s' is also the bottom; layers of type %s cannot work in place",
@@ -203,7 +203,7 @@ static int allocate_net(struct wiring *wiring)
     size_t nlayers = (size_t)net->def->nlayers, ntops = 0;
 
     for (size_t i = 0; i < nlayers; i++)
-        ntops += (size_t)net->def->layers[i].ntops + 1; /* 1: an automatic top */
+        ntops += (size_t)net->def->layers[i].ntops + 1; /* 1: room for a loss's added top */
     return error_status(
         OWN(&net->internals->owner, net->layers, nlayers + 1, "the layers") ||
         OWN(&net->internals->owner, net->blobs, ntops + 1, "the layers") ||

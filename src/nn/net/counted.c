@@ -1,9 +1,9 @@
 /* Factors that make losses and accuracies over parts of a batch equal those over the whole batch.
  *
  * A loss that sums over samples lacks those of other parts: its factor is the number of parts, so
- * that the mean over parts is right. A loss that divides by its labels that are not ignored divides
- * by its own part's: its factor is own count / mean count. The factor scales value and gradient at
- * the loss's top, so that no operator knows of ranks. */
+ * that the mean over parts is right. A loss that divides by its count of labels (without ignored
+ * ones) divides by its own part's count: its factor is own count / mean count. The factor scales
+ * value and gradient at the loss's top, so that no operator knows of ranks. */
 #include "net/net_internal.h"
 
 #include "util/alloc.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* True if the layer's top grows with the batch, given the same for all blobs so far (`sums`). */
+/* True if the layer's top grows with the batch. sums: per earlier blob, true if the blob does. */
 static bool top_sums(const struct net *net, const struct layer *layer, int top, const bool *sums)
 {
     bool any = layer->i->is_data;
@@ -23,8 +23,8 @@ static bool top_sums(const struct net *net, const struct layer *layer, int top, 
     return any && !layer->i->is_score && !(top == 0 && layer->i->means && layer->i->means(layer));
 }
 
-/* Sets the labels that weight outputs: of scores that ignore a label, and, in a test net, of losses
- * that ignore a label and of scores per class. */
+/* Sets the labels whose count weights an output: of scores that ignore a label, and, in a test net,
+ * of losses that ignore a label and of scores per class. */
 static void find_labels(struct net *net, const struct layer *layer)
 {
     float ignored;
@@ -99,8 +99,8 @@ void net_list_sums(const struct net *net, struct strbuf *out)
                           net->layers[net->internals->losses[i].layer].def->name);
 }
 
-/* True if the pass counts the loss's labels. Without backward, their memory may be reused by
- * then. */
+/* True if the loss's labels are counted. Without backward, memory of labels may be reused before
+ * counting. */
 static bool is_counted(const struct net *net, const struct net_loss *loss)
 {
     return loss->labels && net->layers[loss->layer].needs_backward;

@@ -13,7 +13,7 @@ static bool is_in_place(const struct layer *layer)
     return layer->nbottoms == 1 && layer->ntops == 1 && layer->tops[0] == layer->bottoms[0];
 }
 
-/* Returns the layer before, whose op might do this in-place layer's work; NULL: none. */
+/* Returns the previous layer if its op might do this in-place layer's work; else NULL. */
 static struct layer *find_doer(const struct net *net, const struct layer *layer)
 {
     struct net_wire wire;
@@ -53,7 +53,7 @@ static bool is_loss(const struct net *net, const struct blob *blob)
     return false;
 }
 
-/* Returns the layer in place on bottom b, whose work `layer`'s op might do; NULL: none. */
+/* Returns the in-place layer on bottom b if `layer`'s op might do its work; else NULL. */
 static struct layer *find_taken(const struct net *net, const struct layer *layer, int b)
 {
     struct net_wire wire = net->internals->wires[layer->index][b];
@@ -78,8 +78,8 @@ static void take_before(struct net *net, struct layer *layer)
     }
 }
 
-/* Fuses in-place layers with ops before them. last: only ops with takes_relu_last; else the
- * rest. */
+/* Fuses in-place layers with ops before them. last: only with ops that have takes_relu_last; else
+ * only with the rest. */
 static void fuse_behind(struct net *net, bool last)
 {
     for (int l = 0; l < net->nlayers; l++) {

@@ -10,7 +10,7 @@
 
 /* Sweep results for a blob; arrays are indexed as net->blobs. */
 struct flow {
-    bool need;       /* forward sweep: a layer below learns */
+    bool need;       /* forward sweep: a parameter of a layer at or below the blob learns */
     bool under_loss; /* backward sweep: a loss depends on the blob */
     bool wet;        /* backward sweep: the blob's reader writes its gradient */
 };
@@ -94,8 +94,8 @@ static bool wants_bottom(const struct sweep *sweep, const struct layer *layer, i
     return flow_of(sweep, layer->bottoms[b])->need;
 }
 
-/* `need` leaves out the effect of force_backward. Otherwise labels behind a Split would seem to
- * come from layers that learn, and their readers give no gradient. */
+/* Sets `propagate` of bottoms, and `need` of tops without the effect of force_backward: labels
+ * behind a Split would otherwise need a gradient, which losses do not give. */
 static void sweep_forward(struct sweep *sweep, struct layer *layer)
 {
     bool force = sweep->net->def->param->force_backward, need = learns(layer);
@@ -150,11 +150,10 @@ static int check_layers(const struct net *net)
         for (int b = 0; b < layer->nbottoms; b++) {
             if (!layer->propagate[b] || !(layer_no_gradient_to(layer->i) >> b & 1))
                 continue;
-            error_set(
-                "bottom '%s' (index %d) comes from layers that learn, or has propagate_down: "
-                "true, but layers of type %s give it no gradient; propagate_down: false at that "
-                "place accepts this",
-                layer->bottoms[b]->name, b, layer->i->type);
+            error_set("bottom '%s' (index %d) comes from layers that learn, or has propagate_down: "
+                      "true, but layers of type %s give it no gradient; propagate_down: false for "
+                      "this bottom accepts that",
+                      layer->bottoms[b]->name, b, layer->i->type);
             return net_layer_error(net, l);
         }
     }

@@ -27,7 +27,7 @@ int net_layer_error(const struct net *net, int layer)
     int length = snprintf(own, sizeof own, "layer '%s': ", def->name);
 
     name_copies(net->def);
-    /* the engine has put the layer's name there, too */
+    /* the engine's message begins with the layer's name, too */
     if (length < (int)sizeof own && strncmp(error_text(), own, (size_t)length) == 0)
         error_set("%s", error_text() + length);
     return error_context("%s (%s)", layer_def_place(def).text, def->type);
@@ -177,7 +177,8 @@ int net_seek(struct net *net, uint64_t first_sample)
         uint64_t own = (uint64_t)layer->own_batch, at = first_sample;
 
         first = first ? first : own;
-        if (own != first) /* `first_sample` counts samples of the first data layer */
+        if (own !=
+            first) /* converts from samples of the first data layer to samples of this layer */
             at = first_sample / first * own + first_sample % first * own / first;
         if (layer->i->seek && layer->i->seek(layer, at))
             return net_layer_error(net, l);

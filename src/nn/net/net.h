@@ -19,8 +19,8 @@ struct net_hooks {
     /* The group's gradient of this pass is complete. */
     int (*after_backward)(void *context, int group);
     /* True if the group's hooks must be called between layers. If the engine runs many layers as
-     * one (CUDA graphs), the hooks of other groups are called at the begin (before_forward) or end
-     * (after_backward) of the pass. NULL: true for every group. */
+     * one (CUDA graphs), the hooks of other groups are called at the beginning (before_forward) or
+     * end (after_backward) of the pass. NULL: true for every group. */
     bool (*placed)(void *context, int group);
 };
 
@@ -31,15 +31,15 @@ struct net_output {
     bool sums; /* not a mean over the batch: grows with the batch, or has values per sample */
     const struct blob
         *labels; /* labels whose count divides the output (per class, for accuracies of classes), if
-                    the count depends on the data; or NULL. In training nets for Accuracy alone */
-    float ignored; /* label that does not count; NAN: all count */
+                    the count depends on the data; or NULL. In a training net only for Accuracy */
+    float ignored; /* label that is not counted; NAN: all labels count */
 };
 
 /* A range of the arena of blobs, and the steps in which a blob uses it. Forward of layer l is step
  * l, its backward step 2 nlayers - 1 - l; a test net has forward's steps alone. */
 struct net_piece {
-    const struct blob *blob; /* blob; others may share its storage. Borrowed */
-    bool grad;               /* holds the gradient, not the values */
+    const struct blob *blob; /* borrowed; other blobs may share its storage */
+    bool grad;               /* true: the blob's gradient; false: its values */
     size_t bytes, offset;
     int begin, end; /* first and last step */
 };
@@ -50,7 +50,7 @@ struct net_memory_plan {
     size_t bytes; /* size of the arena */
     size_t apart; /* sum of the pieces' sizes: the arena's size without sharing */
     size_t load;  /* most bytes in use in one step: a lower bound of the arena's size */
-    int peak;     /* the step with that load */
+    int peak;     /* step with the most bytes in use (`load`) */
 };
 
 struct net {
@@ -61,13 +61,13 @@ struct net {
     int nblobs;
     struct blob **blobs; /* owned */
     int nparams;
-    struct param *params; /* owned. A test net has only those that the training net lacks */
+    struct param *params; /* owned. A test net has only parameters that the training net lacks */
     const struct net *owner_of_params; /* the training net that lends parameters, or NULL */
     int ngroups;
     struct group *groups; /* groups of the parameters owned, in forward order of their layers */
-    int *group_of_layer;  /* per layer: the first group it reads, or -1; net_groups_of gives all */
+    int *group_of_layer;  /* per layer: first group read, or -1; see net_groups_of */
     size_t elems;         /* floats of each arena, padding between groups included */
-    size_t nlearnable;    /* parameters without padding */
+    size_t nlearnable;    /* number of floats in all parameters, without padding */
     /* The arenas in host memory (values, grads) and in the engine's memory; the same pointers if
      * the engine computes in host memory. NULL before net_build and without parameters; gradients
      * are NULL in a test net. */
@@ -103,8 +103,8 @@ int net_explain(const char *notices);
 void net_use_arenas(struct net *net, float *values, float *grads, bool fill);
 
 /* Before net_build: gives the blob memory of its own, so that values and gradient can be read after
- * any pass. NULL: every blob. Without it only outputs, loss tops and tops of data layers are sure
- * to hold their values after a pass. */
+ * any pass. NULL: every blob. Without net_keep only outputs, loss tops and tops of data layers are
+ * sure to hold their values after a pass. */
 void net_keep(struct net *net, const struct blob *blob);
 
 /* Before net_build: makes net_build fail, before it allocates blobs, if the net's memory would
@@ -144,17 +144,17 @@ int net_counted_losses(const struct net *net);
  * that are not ignored. */
 int net_count_labels(struct net *net, double *counts);
 
-/* After net_count_labels: scales these losses such that the mean over nranks ranks, of gradients
- * and losses, equals one rank's with all batches. counts: sums over the ranks. *loss: as in
- * net_forward. */
+/* After net_count_labels: scales the counted losses so that the mean of losses and gradients over
+ * nranks ranks equals the result of one rank with all batches. counts: sums over the ranks. *loss:
+ * as in net_forward. */
 int net_share_losses(struct net *net, int nranks, const double *counts, double *loss);
 
 /* Scales losses that sum over the batch, or have a value per sample, by `share`, the number of
  * equal parts of the batch, so that the mean over the parts is right. Holds from now on. */
 void net_share_sums(struct net *net, double share);
 
-/* Scales losses and scores that are means over the batch, for a net whose part of the batch is
- * larger or smaller than the mean part. Holds from now on. */
+/* Scales losses and scores that are means over the batch, by `share`, this rank's part of the batch
+ * / the mean part, for ranks with unequal parts. Holds from now on. */
 void net_share_means(struct net *net, double share);
 
 /* Appends the names of the layers with losses that are sums (net_share_sums), comma-separated. */

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Recordings kept per segment; recordings made before the net stops recording a segment. */
+/* Per segment: number of recordings kept; number made, after which recording ends. */
 enum { RECORDINGS = 2, MOST_RECORDINGS = 8 };
 
 struct recording {
@@ -21,7 +21,7 @@ struct recording {
 
 /* A segment of one pass. Its first layer is its index in net_graphs.segments. */
 struct segment {
-    int to;   /* last layer; below the first layer in the backward pass */
+    int to;   /* last layer; less than the first layer's index in the backward pass */
     int made; /* recordings made so far */
     int next; /* recordings replaced so far: next % RECORDINGS is replaced next */
     struct recording recording[RECORDINGS];
@@ -164,7 +164,7 @@ static int record(struct net *net, enum net_pass direction, int from, int to,
     return -1;
 }
 
-/* Returns the recording of that signature, or an emptied one with that signature. */
+/* Returns the recording of that signature, else an empty recording for the signature. */
 static struct recording *find_recording(struct net *net, struct segment *segment,
                                         uint64_t signature)
 {
@@ -205,7 +205,7 @@ int net_graphs_run(struct net *net, enum net_pass direction, int from, int to,
             catch_up(net, direction, from, to, first);
             return status;
         }
-        i->destroy(engine->context, recording->graph); /* the engine's memory has moved */
+        i->destroy(engine->context, recording->graph); /* engine memory has moved */
         recording->graph = NULL;
     }
     segment->made++;

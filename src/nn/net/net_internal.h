@@ -22,9 +22,9 @@ struct net_loss {
     float weight;
     double share; /* factor of value and gradient (net_share_losses, _sums, _means); else 1 */
     bool sums;    /* the value grows with the batch */
-    const struct blob *labels; /* labels whose count, but `ignored`, divides the loss; or NULL */
+    const struct blob *labels; /* labels whose count (not of `ignored`) divides the loss; or NULL */
     float ignored;
-    double mine; /* labels that counted in this rank's last pass */
+    double mine; /* number of labels that counted in this rank's last pass */
 };
 
 struct net_internals {
@@ -37,7 +37,7 @@ struct net_internals {
     int nviews;
     struct param *views;
     int *view_of;                            /* per view: index of the parameter in net->params */
-    int *layer_of_param;                     /* per parameter: the layer that owns it */
+    int *layer_of_param;                     /* per parameter: owner layer */
     int (*param_of_layer)[LAYER_MAX_PARAMS]; /* per layer: indices in net->params; -1: the training
                                                 net's */
     bool *written;                           /* per parameter: this pass has written its gradient */
@@ -50,8 +50,8 @@ struct net_internals {
     struct net_memory_plan plan;       /* layout of the blobs' arena */
     size_t bytes;                      /* engine memory allocated */
     size_t limit;                      /* upper limit of bytes; 0: none */
-    _Atomic int64_t at, ran;           /* place of the pass (net_note_position); number of calls */
-    struct net_graphs *graphs;         /* recorded segments; NULL: the engine cannot record */
+    _Atomic int64_t at, ran;   /* last position, and number of calls, of net_note_position */
+    struct net_graphs *graphs; /* recorded segments; NULL: the engine cannot record */
 };
 
 /* Puts "FILE:LINE: layer 'NAME' (TYPE)" in front of the message; returns -1. */
@@ -69,11 +69,11 @@ int net_add_losses(struct net *net, double *sum);
 int net_add_loss(struct net *net, const struct net_loss *loss, double *sum);
 /* Reads loss weights; finds layers that run backward and blobs that need a gradient (needs.c). */
 int net_find_needs(struct net *net);
-/* Finds how losses and accuracies depend on the batch (counted.c). */
+/* Finds outputs and losses that sum over the batch or divide by a count of labels (counted.c). */
 int net_find_sums(struct net *net);
 /* True if the layer's top is a loss. top -1: any of the layer's tops. */
 bool net_has_loss(const struct net *net, int layer, int top);
-/* Chooses layers whose work another layer's op does, before ops are made (fuse.c). */
+/* Fuses in-place layers into the op of a neighbour layer, before ops are made (fuse.c). */
 void net_fuse(struct net *net);
 /* Allocates engine memory, which net_destroy frees (build.c). */
 int net_allocate(struct net *net, size_t bytes, const char *what, float **out);

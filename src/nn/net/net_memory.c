@@ -60,7 +60,7 @@ static void add_piece(const struct planner *p, const struct blob *blob, struct t
     }
     if (root == tensor)
         piece->blob = blob;
-    /* padding is zero from the start and must stay so */
+    /* padding is zeroed once and must stay zero, so a piece with padding is not shared */
     if (blob->kept || has_padding(tensor))
         *piece = (struct net_piece){
             .blob = piece->blob, .grad = grad, .bytes = piece->bytes, .begin = 0, .end = p->last};
@@ -114,14 +114,14 @@ static bool takes_before(const struct layer *layer)
     return false;
 }
 
-/* Extends lives over the steps of layer `at`, whose op does `layer`'s work; mostly `at` is
- * `layer`. */
+/* Extends the lives of `layer`'s blobs over the steps of layer `at`, whose op does `layer`'s work.
+ * Usually `at` is `layer`. */
 static void live_layer(const struct planner *p, const struct layer *at, const struct layer *layer)
 {
     for (int b = 0; b < layer->nbottoms; b++) {
         live_values(p, at, layer->bottoms[b], !layer->i->ignores_bottoms);
         live_gradient(p, at, layer->bottoms[b]);
-        /* unwritten, so 0, if no loss depends on its top */
+        /* a gradient is never written, and stays 0, if no loss depends on that bottom's top */
         if (layer->i->op_per_bottom && layer->propagate[b] && layer->nbottoms > 1)
             live(p, &layer->bottoms[b]->grad, 0, p->last);
     }
@@ -130,7 +130,7 @@ static void live_layer(const struct planner *p, const struct layer *at, const st
                      takes_before(layer) || is_bottom(layer, layer->tops[t]);
         live_values(p, at, layer->tops[t], reads);
         live_gradient(p, at, layer->tops[t]);
-        /* written before the pass, or only once */
+        /* tops of data layers are written before the pass, or only once */
         if (layer->i->is_data)
             live(p, &layer->tops[t]->value, 0, p->last);
     }
@@ -140,8 +140,8 @@ static void live_layer(const struct planner *p, const struct layer *at, const st
         live_layer(p, at, layer->fused);
 }
 
-/* Extends lives to the end of the pass, for outputs and for factors still being sent during the
- * next pass; and to the steps at which losses seed gradients. */
+/* Extends lives to the end of the pass, for outputs and for factors that are sent during the next
+ * pass. Also extends them to the steps at which losses seed gradients. */
 static void live_on(const struct planner *p)
 {
     const struct net *net = p->net;
@@ -150,7 +150,7 @@ static void live_on(const struct planner *p)
         live(p, &net->outputs[o].blob->value, p->last, p->last);
     for (int i = 0; i < net->internals->nlosses; i++) {
         const struct net_loss *loss = &net->internals->losses[i];
-        /* the loss's own step, even if another layer does its work */
+        /* the loss layer's own step, even if another layer's op does its work */
         int step = p->last - loss->layer;
         live(p, &loss->blob->value, p->last, p->last);
         if (net->layers[loss->layer].needs_backward)
@@ -263,7 +263,7 @@ static size_t input_bytes(const struct net *net)
     return bytes;
 }
 
-/* Returns what net_limit_memory leaves for blobs; 0: no limit. */
+/* Returns the bytes that net_limit_memory leaves for blobs; 0: no limit. */
 static size_t limited_room(const struct net *net)
 {
     const struct net_internals *internals = net->internals;
@@ -304,7 +304,7 @@ static bool lies_within(const struct planner *p, const struct tensor *tensor)
     return piece && piece->offset + tensor->bytes <= p->plan->bytes;
 }
 
-/* Sets data of all tensors to their place in the arena. */
+/* Sets `data` of all tensors to their place in the arena. */
 static void point(const struct planner *p, float *arena)
 {
     for (int i = 0; i < p->net->nblobs; i++) {

@@ -13,8 +13,8 @@ struct shared {
     const char *name;
     struct param *param;    /* this net's or the training net's */
     int index;              /* in net->params, or -1 */
-    int layer;              /* the layer that owns it */
-    bool has_lr, has_decay; /* given in the definition rather than defaults */
+    int layer;              /* layer that owns the parameter */
+    bool has_lr, has_decay; /* the definition gives lr_mult, decay_mult */
 };
 
 struct sharing {
@@ -122,7 +122,7 @@ static int use_shared(struct sharing *sharing, struct layer *layer, int p, struc
 {
     const Caffe__ParamSpec *spec = spec_of(layer, p);
     struct net *net = sharing->net;
-    bool theirs = owner->index < 0; /* the training net's, which must not change */
+    bool theirs = owner->index < 0; /* the training net's parameter, not to be changed */
 
     if (check_shared_shape(sharing, layer, p, owner))
         return -1;
@@ -171,7 +171,7 @@ static int find_trained(const struct net *net, const struct layer *layer, const 
             return error_set("parameter %d has shape %s in the training net, but here it is %s%s",
                              p, shape_text(theirs).text, shape_text(ours).text,
                              is_named_twice(net, layer)
-                                 ? "; several layers have this name, which finds the last of them: "
+                                 ? "; several layers have this name, and the last is compared: "
                                    "give each its own name"
                                  : "");
     }
@@ -207,8 +207,7 @@ static int make_layer_params(struct sharing *sharing, struct layer *layer)
     }
     if (own && net->owner_of_params)
         return layer_notice(layer, sharing->env,
-                            "not in the training net; its parameters stay as "
-                            "their fillers made them");
+                            "not in the training net: its parameters keep the fillers' values");
     return 0;
 }
 

@@ -17,7 +17,7 @@ struct walk {
     const struct pass *pass;
     bool first;
     const struct net_hooks *hooks; /* or NULL */
-    bool recorded;                 /* runs layers between which the host does nothing as one */
+    bool recorded; /* consecutive layers between which the host does nothing run as one */
 };
 
 int net_add_loss(struct net *net, const struct net_loss *loss, double *sum)
@@ -42,7 +42,7 @@ int net_add_losses(struct net *net, double *sum)
     return status;
 }
 
-/* One thread writes; no atomic read-modify-write is needed. */
+/* Only one thread calls this function, so no atomic read-modify-write is needed. */
 void net_note_position(struct net *net, int64_t at)
 {
     struct net_internals *internals = net->internals;
@@ -223,7 +223,7 @@ static int run_stretch(const struct walk *p, int from, int *to)
     return net_graphs_run(net, p->which, from, *to, p->pass, p->first);
 }
 
-/* Calls the hooks that need no place between layers, at the begin or end of a recorded pass. */
+/* Calls hooks that need no place between layers: at the beginning or end of a recorded pass. */
 static int call_other_hooks(const struct walk *p)
 {
     for (int i = 0; p->recorded && i < p->net->nlayers; i++) {
@@ -282,8 +282,8 @@ int net_read_blob(const struct net *net, const struct blob *blob, float *out)
     return net->engine->i->read(net->engine->context, &blob->value, out);
 }
 
-/* Appends to `out` the blob's first value that is not finite, with the name of the layer that makes
- * the blob (NULL: no name). Returns its place, or *count, the blob's size, if all are finite. */
+/* Describes in `out` the blob's first value that is not finite, made by `layer` (NULL: no name).
+ * Returns the value's index; *count, the blob's size, if all values are finite. */
 static size_t find_in_blob(const struct net *net, const struct blob *blob, const char *layer,
                            size_t *count, struct strbuf *out)
 {

@@ -389,7 +389,7 @@ static bool is_missing(const struct snapshot_report *report, const char *name)
 /* Blames divergence for values that are not finite: earlier versions saved such snapshots. */
 static int diverged(const char *path)
 {
-    return error_context("%s: training had diverged, take an earlier snapshot", path);
+    return error_context("%s: training had diverged; use an earlier snapshot", path);
 }
 
 /* Checks that the model read into the net belongs to the state: same run, same parameters as saved
@@ -400,13 +400,13 @@ static int check_pair(const char *path, const struct snapshot_owner *model,
     const char *run = state->owner.run, *wanted = state->owner.parameters;
 
     if (run && model->run && strcmp(run, model->run))
-        return error_set("%s: the model is of run '%s' and its state of run '%s': one was "
-                         "overwritten",
-                         path, model->run, run);
+        return error_set(
+            "%s: the model is from run '%s', but its state from run '%s': one file was overwritten",
+            path, model->run, run);
     if (!wanted || !strcmp(wanted, describe_parameters(net, NULL, state->iter).text))
         return 0;
-    return error_set("%s: the model's parameters are of %s, and its state belongs to those of %s: "
-                     "one was overwritten, renamed or changed; --weights takes the model alone",
+    return error_set("%s: the model has the parameters of %s, but its state belongs to %s: one "
+                     "file was overwritten, renamed or changed; --weights takes the model alone",
                      path, model->parameters ? model->parameters : "an unknown iteration", wanted);
 }
 
@@ -453,9 +453,9 @@ static int check_residuals(const char *model, const struct snapshot_state *state
         status = path ? snapshot_peek_state(path, &found) : -1;
         if (!status &&
             (found.iter != state->iter || !found.owner.run || strcmp(found.owner.run, run)))
-            status = error_set("%s: of iteration %d of run '%s'; expected iteration %d of run '%s'",
-                               path, found.iter, found.owner.run ? found.owner.run : "unknown",
-                               state->iter, run);
+            status = error_set(
+                "%s: found iteration %d of run '%s'; expected iteration %d of run '%s'", path,
+                found.iter, found.owner.run ? found.owner.run : "unknown", state->iter, run);
         snapshot_state_free(&found);
         free(path);
     }
@@ -530,8 +530,8 @@ static int check_found(const char *list, const struct net *net, const bool *foun
     if (missing == 0 || (have > 0 && !all))
         return 0;
     if (have == 0)
-        return error_set("%s: has none of the net's %d layer%s with parameters, by name; expected "
-                         "weights of this net",
+        return error_set("%s: holds no layer named as one of the net's %d layer%s with parameters; "
+                         "expected weights of this net",
                          list, missing, missing == 1 ? "" : "s");
     return error_set("%s: has no layer '%s'%s, so its parameters would be random; expected weights "
                      "for every layer",

@@ -53,7 +53,7 @@ static int compare_sums(FILE *file, const char *path)
     if (!strcmp(found, expected))
         return 0;
     return error_set(
-        "%s: damaged: its SHA-256 is %.12s..., and %.12s... was written; use an older snapshot",
+        "%s: damaged: its SHA-256 is %.12s..., but %.12s... was written; use an older snapshot",
         path, expected + strlen(CHECKSUM_WORD), found + strlen(CHECKSUM_WORD));
 }
 

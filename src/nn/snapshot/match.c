@@ -224,7 +224,7 @@ static int check_history(const struct snapshot_source *from, int number,
 
     snprintf(what, sizeof what, "history %d", number);
     if (status)
-        return status < 0 ? -1 : error_set("%s: %s is not there", from->path, what);
+        return status < 0 ? -1 : error_set("%s: %s is missing", from->path, what);
     if (!same_shape(&stored, history->shape))
         return error_set("%s: %sshape mismatch. Source shape is %s target shape is %s (%s: the "
                          "state of another net)",

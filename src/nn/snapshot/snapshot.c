@@ -94,8 +94,8 @@ int snapshot_find_model(const char *state_path, const char *learned_net, char **
     free(*model);
     *model = path_beside(path_base(learned_net), state_path);
     if (*model)
-        error_set("%s: its model '%s' is neither there (the current folder is %s) nor beside the "
-                  "state as '%s'",
+        error_set("%s: its model is missing: there is neither '%s' (from the current folder %s) "
+                  "nor, beside the state, '%s'",
                   state_path, learned_net, getcwd(folder, sizeof folder) ? folder : "unknown",
                   *model);
     free(*model);

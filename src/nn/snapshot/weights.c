@@ -64,7 +64,7 @@ static int set_net(struct weights *w, struct text_doc *doc)
         w->layers[l] = layer;
     }
     if ((size_t)w->nlayers > net->n_layer)
-        return error_set("%s: layer '%s' has parameters, and is not in the net that comes with it",
+        return error_set("%s: layer '%s' has parameters, but is not in the net stored with it",
                          text_name(doc), w->layers[net->n_layer].name);
     return 0;
 }
@@ -122,7 +122,7 @@ static int read_layer(const struct snapshot_source *from, int source,
     }
     return !from->hdf5 || nfound >= stored->nblobs
                ? 0
-               : error_set("%s: layer '%s' has %d data sets; expected the numbers 0 to %d alone",
+               : error_set("%s: layer '%s' has %d data sets; expected only those numbered 0 to %d",
                            from->path, stored->name, stored->nblobs, SNAPSHOT_MAX_BLOBS - 1);
 }
 
@@ -169,9 +169,9 @@ static int write_binary(const struct weights *w, const char *path)
     for (int i = 0; i < w->nlayers; i++)
         for (int b = 0; b < w->layers[i].nblobs; b++)
             if (w->layers[i].blobs[b].shared)
-                return error_set("%s: layer '%s' has a parameter %d, but no parameter %d: it is "
-                                 "missing, or another layer's that the file does not name, and "
-                                 "this form would need it; expected a name that ends in .h5",
+                return error_set("%s: layer '%s' has a parameter %d, but no parameter %d: this "
+                                 "form needs it, and it is missing, or is a parameter of a layer "
+                                 "that the file does not name; expected a name that ends in .h5",
                                  path, w->layers[i].name, w->layers[i].nblobs - 1, b);
     if (ALLOC(def.layers, w->nlayers, "a net"))
         return -1;

@@ -286,11 +286,11 @@ static int filters_check(hid_t id, const struct h5_dataset *dataset)
             H5Pget_filter2(properties, (unsigned)i, &flags, &n, NULL, sizeof name, name, &config);
 
         if (H5Zfilter_avail(filter) <= 0)
-            status = error_set(
-                "%s: data set '%s' is compressed by filter %d (%s), which this HDF5 "
-                "lacks (HDF5_PLUGIN_PATH): write it with gzip, or, where that filter "
-                "is, by 'h5repack -f GZIP=1 IN OUT'",
-                dataset->path, dataset->name, filter, filter == H5Z_FILTER_SZIP ? "szip" : name);
+            status = error_set("%s: data set '%s' is compressed by filter %d (%s), which this HDF5 "
+                               "lacks (HDF5_PLUGIN_PATH): write it with gzip, or convert it on a "
+                               "machine that has the filter: 'h5repack -f GZIP=1 IN OUT'",
+                               dataset->path, dataset->name, filter,
+                               filter == H5Z_FILTER_SZIP ? "szip" : name);
     }
     H5Pclose(properties);
     return status;

@@ -372,7 +372,7 @@ static int refuse_no_layers(const struct builder *b, const Caffe__NetParameter *
         return error_set("%s: expected a net, found %s", b->def->file, kind ? kind : "no layer");
     return error_set("%s: the net's include and exclude rules leave no layer in phase %s",
                      b->def->file,
-                     b->state->phase ? "TEST" : "TRAIN; for one of phase TEST: --phase=TEST");
+                     b->state->phase ? "TEST" : "TRAIN; for phase TEST, use --phase=TEST");
 }
 
 static int build(struct builder *b, const Caffe__NetParameter *net)

@@ -117,7 +117,8 @@ bool net_state_explain(const struct net_state *state, const Caffe__LayerParamete
         buffer_printf(out, bytes, "; see %s%s%s, or train_state and test_state in a solver",
                       stage ? "--stage" : "", stage && level ? ", " : "", level ? "--level" : "");
     else if (phase)
-        buffer_printf(out, bytes, "; --phase=%s of summary and others is the net of that phase",
+        buffer_printf(out, bytes,
+                      "; with --phase=%s, summary and others take the net of that phase",
                       state->phase == CAFFE__PHASE__TRAIN ? "TEST" : "TRAIN");
     return stage || level;
 }

@@ -193,13 +193,13 @@ int proto_next(struct proto *proto, uint64_t *at, uint64_t end, struct proto_fie
         field->length = 8;
         break;
     default:
-        return proto_error(proto, begin, "field %" PRIu32 " is of a kind (%d) that is not used",
+        return proto_error(proto, begin, "field %" PRIu32 " has the unknown wire type %d",
                            field->number, (int)(tag & 7));
     }
     if (field->length > end - *at)
         return proto_error(proto, begin,
-                           "field %" PRIu32 " says it has %" PRIu64 " bytes, of which %" PRIu64
-                           " are there",
+                           "field %" PRIu32 " claims %" PRIu64 " bytes, but only %" PRIu64
+                           " are left",
                            field->number, field->length, end - *at);
     *at += field->length;
     return field->type == PROTO_BYTES ? 0 : read_fixed(proto, field);

@@ -50,8 +50,8 @@ int spec_check_settings(const struct text_doc *doc)
         else if (strcmp(type, "InnerProduct") == 0 && layer->inner_product_param == NULL)
             missing = "inner_product_param";
         if (missing != NULL)
-            return error_set("%s: its layers came without their settings: no complete net "
-                             "(layer '%s' has no %s): give its prototxt",
+            return error_set("%s: not a complete net: its layers lack their settings (layer '%s' "
+                             "has no %s); give its prototxt",
                              text_name(doc), layer->name ? layer->name : "", missing);
     }
     return 0;

@@ -139,7 +139,8 @@ static int read_escape(struct scanner *s)
     size_t digits = c == 'u' ? 4 : c == 'U' ? 8 : c == 'x' ? 1 : 0;
 
     if (c == '\0' || (!is_octal(c) && digits == 0 && strchr("abfnrtv\\?'\"", c) == NULL))
-        return error_at(s, s->at - 1, "invalid escape sequence in a string (a path has / or \\\\)");
+        return error_at(s, s->at - 1,
+                        "invalid escape sequence in a string (write a path with / or \\\\)");
     for (size_t i = 1; i <= digits; i++)
         if (!is_hex(peek(s, i)))
             return error_at(s, s->at - 1,

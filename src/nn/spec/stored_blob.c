@@ -92,13 +92,14 @@ static int set_values(const struct proto *proto, struct stored_blob *blob,
     blob->field = bytes[RAW_DATA] ? RAW_DATA : bytes[DOUBLE_DATA] ? DOUBLE_DATA : DATA;
     blob->type = blob->field == DOUBLE_DATA ? STORED_F64 : STORED_F32;
     if (blob->field == RAW_DATA && raw_type >= sizeof raw / sizeof *raw)
-        return error_set("%s: the values of a blob are of NVIDIA Caffe's raw_data_type %" PRIu64
-                         ", integers; expected 0, 1 or 2 (DOUBLE, FLOAT, FLOAT16)",
+        return error_set("%s: a blob has NVIDIA Caffe's raw_data_type %" PRIu64
+                         " (integers); expected 0, 1 or 2 (DOUBLE, FLOAT, FLOAT16)",
                          proto_path(proto), raw_type);
     if (blob->field == RAW_DATA)
         blob->type = raw[raw_type];
     if (bytes[blob->field] % stored_bytes[blob->type])
-        return proto_error(proto, blob->begin, "%" PRIu64 " bytes of values of %zu bytes",
+        return proto_error(proto, blob->begin,
+                           "%" PRIu64 " bytes of values, where a value has %zu bytes",
                            bytes[blob->field], stored_bytes[blob->type]);
     blob->elems = bytes[blob->field] / stored_bytes[blob->type];
     return 0;
@@ -118,8 +119,8 @@ int stored_blob_scan(struct proto *proto, uint64_t begin, uint64_t end, struct s
         size = value_bytes(&field);
         if (size > 0 && field.length % size != 0)
             return proto_error(proto, field.begin,
-                               "%" PRIu64 " bytes of values of %" PRIu64 " bytes", field.length,
-                               size);
+                               "%" PRIu64 " bytes of values, where a value has %" PRIu64 " bytes",
+                               field.length, size);
         if (size > 0) {
             bytes[field.number] += field.length;
         } else if (field.number == RAW_TYPE && field.type == PROTO_VARINT) {

@@ -36,7 +36,7 @@ static int read_message(struct reader *r, ProtobufCMessage *parent,
     if (!scan_is(&r->scan, "<") && !scan_is(&r->scan, "{"))
         return reader_wrong_value(r, field, "\"{\"", "");
     if (r->depth == DEPTH_MOST)
-        return scan_error(&r->scan, "expected at most %d messages inside each other", DEPTH_MOST);
+        return scan_error(&r->scan, "expected at most %d nested messages", DEPTH_MOST);
     if (message_new(field->descriptor, &value.message))
         return -1;
     if (put_value(parent, field, &value)) {
@@ -219,8 +219,7 @@ static int read_field_value(struct reader *r, ProtobufCMessage *message,
 
     if (field->label != PROTOBUF_C_LABEL_REPEATED && field_is_set(message, field)) {
         r->scan.token = *token;
-        return scan_error(&r->scan,
-                          "field \"%s\" of \"%s\" is given a second time, expected it once",
+        return scan_error(&r->scan, "field \"%s\" of \"%s\" is given twice, expected once",
                           field->name, r->stack[r->depth]->name);
     }
     if (reader_take(r, ":", &colon))

@@ -139,8 +139,8 @@ static void unknown_type(struct reader *r, const struct scan_token *at, const ch
         snprintf(tail, sizeof tail, "%s%s", error_text(),
                  strstr(error_text(), "did you mean") == NULL
                      ? ""
-                     : " It is a type of today's form alone: 'poseidon upgrade' the net without "
-                       "this layer, then add it as layer { }");
+                     : " Only today's form has this type: run 'poseidon upgrade' on the net "
+                       "without this layer, then add it as layer { }");
     error_clear();
     reader_refuse(r, at, REFUSALS_ROOM, tail);
 }

@@ -88,7 +88,7 @@ static int datum_scan(const uint8_t *at, size_t length, struct strbuf *floats, s
         content = tag & 0xf8 ? varint_read(at, end, 5, &tag) : NULL; /* field number 0 is invalid */
         at = content ? content_read(content, end, tag & 7, &value) : NULL;
         if (!at || !type_fits(tag >> 3, tag & 7, value))
-            return error_set("%zu bytes that are no Datum message", length);
+            return error_set("%zu bytes that are not a Datum message", length);
         if (tag >> 3 == FIELD_DATA) {
             out->data = at - value;
             out->length = value;

@@ -223,8 +223,8 @@ const char *image_label_remark(const struct image *image, int height, int width)
     }
     return count < 2 || count > MOST_LABELS
                ? NULL
-               : "few gray values are resized, which makes values between them. If these are "
-                 "labels, resize before: 'mogrify -filter point -resize WxH! FILE...' "
+               : "few gray values are resized, which adds values between them. If these are "
+                 "labels, resize them beforehand: 'mogrify -filter point -resize WxH! FILE...' "
                  "(ImageMagick)";
 }
 

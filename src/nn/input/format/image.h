@@ -67,7 +67,7 @@ struct image_view image_view_part(const struct image_view *view, const struct im
 void image_view_planes(const struct image_view *view, uint8_t *out);
 
 /* Resizes bilinearly like OpenCV's INTER_LINEAR: half-pixel centres, repeated edges, no smoothing.
- * Computes only `box` of the result, whose whole size is height x width. `from` is not in `to`. */
+ * Computes only `box` of the result, whose whole size is height x width. `from` is outside `to`. */
 int image_resize_part(const struct image_view *from, int height, int width,
                       const struct image_box *box, struct image *to);
 

@@ -231,9 +231,8 @@ int kv_open_leveldb(const char *path, struct kv **out)
 {
     *out = NULL;
     return error_set(
-        "%s is a LevelDB, Caffe's default backend, and this program was built without "
-        "libleveldb (Debian: libleveldb-dev); an LMDB or, made by `poseidon convert`, an "
-        "HDF5 file can be read",
+        "%s is a LevelDB, Caffe's default backend, and this program was built without libleveldb "
+        "(Debian: libleveldb-dev); use an LMDB, or an HDF5 file made by `poseidon convert`",
         path);
 }
 

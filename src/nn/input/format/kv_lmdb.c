@@ -111,10 +111,9 @@ static int lmdb_read_at(const struct lmdb *db, uint64_t offset, void *out, size_
             return error_set("%s: cannot be read at offset %llu: %s", db->kv.path,
                              (unsigned long long)(offset + done), strerror(errno));
         if (got == 0)
-            return error_set("%s: truncated LMDB file: its data go on at offset %llu, but it has "
-                             "%llu bytes",
-                             db->kv.path, (unsigned long long)(offset + done),
-                             (unsigned long long)db->bytes);
+            return error_set(
+                "%s: truncated LMDB file: its data continue at offset %llu, but it has %llu bytes",
+                db->kv.path, (unsigned long long)(offset + done), (unsigned long long)db->bytes);
         done += (size_t)got;
     }
     return 0;
@@ -220,10 +219,9 @@ static int meta_read(const struct lmdb *db, uint64_t offset, uint8_t out[META_BY
         return -1;
     magic = u32(out + MAGIC_AT);
     if (magic == MAGIC_SWAPPED)
-        return error_set(
-            "%s: an LMDB file from a machine of the other byte order; copy it there with "
-            "mdb_dump, here with mdb_load",
-            db->kv.path);
+        return error_set("%s: an LMDB file from a machine of the other byte order; dump it there "
+                         "with mdb_dump, and load it here with mdb_load",
+                         db->kv.path);
     if (magic != MAGIC)
         return error_set("%s: not an LMDB file: 0x%08x at offset %llu; expected 0x%08x",
                          db->kv.path, magic, (unsigned long long)offset + MAGIC_AT, MAGIC);
@@ -244,7 +242,7 @@ static int lmdb_check(struct kv *kv)
     if (memcmp(now, db->meta, sizeof now) == 0)
         return 0;
     return error_set("%s: another program is writing to this LMDB, and records may have changed "
-                     "while they were read; let that program end, or give a copy (mdb_copy)",
+                     "while they were read; wait until that program ends, or use a copy (mdb_copy)",
                      db->kv.path);
 }
 
@@ -255,7 +253,7 @@ static int tree_open(struct lmdb *db, const uint8_t *tree)
 
     if (flags & ~HARMLESS_FLAGS)
         return error_set("%s: an LMDB file with several values per key or fixed keys (flags 0x%x); "
-                         "Caffe's have one value per key",
+                         "expected one value per key, as Caffe writes",
                          db->kv.path, flags);
     if (records == 0 || u64(tree + TREE_ROOT) == NO_PAGE)
         return error_set("%s: an LMDB file without records", db->kv.path);
@@ -367,9 +365,9 @@ static int record_read(struct lmdb *db, uint64_t place, bool wants_key, struct s
     length = u32(node);
     value = node + NODE_HEADER + u16(node + 6);
     if (u16(node + 4) & NODE_TREE)
-        return error_set("%s: an LMDB of named data bases, such as '%.*s'; Caffe's have their "
-                         "records in the main one: mdb_dump -s NAME FOLDER | sed /^database=/d | "
-                         "mdb_load NEW",
+        return error_set("%s: an LMDB of named data bases, such as '%.*s'; expected records in the "
+                         "main one, as Caffe writes; to copy them there: mdb_dump -s NAME FOLDER | "
+                         "sed /^database=/d | mdb_load NEW",
                          db->kv.path, (int)u16(node + 6), (const char *)node + NODE_HEADER);
     if (u16(node + 4) & ~NODE_BIG)
         return damaged(db, number, "has a node of an unknown kind");
