@@ -28,9 +28,9 @@ struct classification {
     int top;
     bool rgb, json;
     struct model model;
-    struct layer_images from;    /* preparation and class names of the net's data layer */
-    struct checkpoint_told told; /* preparation and classes in the weights. Owned */
-    bool prepared;               /* `from` has a part from the weights */
+    struct layer_images from;    /* image preparation and class names of the net's data layer */
+    struct checkpoint_told told; /* preparation and class names in the weights. Owned */
+    bool prepared;               /* `from` holds preparation that was read from the weights */
     struct image_input image;
     struct blob *input; /* first top of the net's first layer */
     const struct blob *scores;

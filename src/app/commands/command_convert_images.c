@@ -45,22 +45,22 @@ struct refusal {
 struct conversion {
     const struct request *request;
     struct list list;
-    char *root; /* owned; text before every path, with its slash */
+    char *root; /* folder of all paths, with its final slash. Owned */
     bool shuffled;
     struct rng rng; /* random generator of the shuffled order */
     int nsinks;
     char *out[IMAGE_SINKS]; /* owned; outputs: [0] all or training images, [1] test images */
     struct image_outputs outputs;
-    bool *test;            /* per image: it belongs to out[1]; owned, NULL without --split */
+    bool *test;            /* per image: true if it goes to out[1]. NULL without --split. Owned */
     struct shape shape;    /* shape of the first image */
     bool varies;           /* images differ in size */
-    uint64_t refused, odd; /* images that cannot be read; of another size, with --check-size */
+    uint64_t refused, odd; /* unreadable images; images of another size, with --check-size */
     uint64_t unended;      /* JPEGs without their end mark */
     uint64_t turned;       /* images turned upright by their EXIF data */
     struct refusal refusal[SHOWN_REFUSALS]; /* the first refused images */
     struct strbuf refusals;                 /* one line per refused image */
-    const char *remark;                     /* first image_label_remark; NULL: none */
-    uint64_t remarked, nremarked; /* image of that remark; number of images with a remark */
+    const char *remark;           /* first remark about a label (image_label_remark); NULL: none */
+    uint64_t remarked, nremarked; /* image of `remark`; number of images with a remark */
     double started;               /* start time, clock_seconds() */
 };
 
@@ -217,7 +217,8 @@ static char *root_find(const struct request *r, const struct list *list)
     return strbuf_take(&root);
 }
 
-/* Warns of empty folders, such as "__MACOSX": each counts as a class, for a set may lack images. */
+/* Warns of empty folders, such as "__MACOSX": an empty folder still counts as a class, because one
+ * of several sets may lack a class. */
 static void warn_of_empty_classes(const struct request *r, const struct list *list)
 {
     uint64_t n = 0; /* index; images are sorted by class */
@@ -233,7 +234,8 @@ static void warn_of_empty_classes(const struct request *r, const struct list *li
     }
 }
 
-/* Warns once if a class named by a number has another label: as texts, "10" precedes "2". */
+/* Warns once if a class is named by a number that is not its label, because "10" sorts before
+ * "2". */
 static void warn_of_numbers(const struct class_names *classes)
 {
     int k = 0, digits, number;
@@ -333,7 +335,7 @@ static void note_remark(struct conversion *c, uint64_t number, const struct imag
     }
 }
 
-/* Sets *fits if the image may be written; fails if a size differs and the file holds only one. */
+/* Sets *fits if the image may be written. Fails if sizes differ and the output needs one size. */
 static int check_shape(struct conversion *c, uint64_t number, const struct record *record,
                        bool *fits)
 {

@@ -23,11 +23,11 @@
 #include "util/watchdog.h"
 #include "util/units.h"
 
-/* Limits below which doctor reports a problem; only the smallest nets of models/ need less. */
+/* Doctor reports a problem below these limits. Only the smallest nets of models/ work with less. */
 #define LITTLE_SHARED 256e6
 #define LITTLE_DISK   1e9
 #define LITTLE_MEMORY 1e9
-#define SLOW_VERBS    1e9  /* bytes a second; every InfiniBand card is faster */
+#define SLOW_VERBS    1e9  /* least rate of InfiniBand, bytes a second; every card is faster */
 #define FEW_FILES     1024 /* enough for the sockets and libraries of a few hundred ranks */
 
 /* Time limits of waits. The first message has the least time: all ranks are ready for it. */
@@ -57,7 +57,7 @@ struct doctor {
     double limit;       /* present time limit of waits, seconds */
     struct probe probe;
     int nwrong;                 /* problems printed so far */
-    struct strbuf text;         /* lines to print; `wrong` and `notes` wait, too */
+    struct strbuf text;         /* report of the present step, printed by tell() */
     struct strbuf wrong, notes; /* lines about problems; about possible improvements */
 };
 
@@ -81,7 +81,7 @@ static void give_up(void *context, const char *text)
     _exit(1);
 }
 
-/* ---- looking ---- */
+/* ---- facts of this rank ---- */
 
 static void fill_report(const struct cores *cores, struct host_report *report)
 {
@@ -162,14 +162,14 @@ static int gather_reports(struct doctor *d)
     watchdog_step("looking at every host");
     if (cores_find(MPI_COMM_WORLD, &d->topology, &cores))
         return -1;
-    fill_report(&cores, &mine); /* now MPI's connections are open */
+    fill_report(&cores, &mine); /* after touch(), which opens MPI's connections */
     if (agree_gather(MPI_COMM_WORLD, &mine, sizeof mine, "the ranks' reports", &all))
         return -1;
     d->reports = all;
     return 0;
 }
 
-/* Measures the network and the speed of products like training does, on the CPU engine. */
+/* Measures the network, and the rate of matrix products on the CPU engine, like training does. */
 static int measure(struct doctor *d)
 {
     struct engine_options options = {.threads = 0};
@@ -185,7 +185,7 @@ static int measure(struct doctor *d)
     return status;
 }
 
-/* ---- judging; rank 0 ---- */
+/* ---- finding problems, on rank 0 ---- */
 
 static void judge_cores(struct doctor *d, int rank)
 {
@@ -283,7 +283,7 @@ static void judge_disk(struct doctor *d)
                       units_bytes(left).text, d->prefix);
 }
 
-/* ---- saying; rank 0 ---- */
+/* ---- printing, on rank 0 ---- */
 
 /* Prints rank 0's interfaces before MPI starts, because a first message may never arrive. */
 static void tell_interfaces(void)
@@ -406,7 +406,7 @@ static void tell(struct doctor *d)
     strbuf_clear(&d->notes);
 }
 
-/* Prints the verdict on standard output like the other lines, so that it stays behind them. */
+/* Prints the verdict, on standard output so that it follows the other lines. */
 static int conclude(struct doctor *d)
 {
     if (d->nwrong)

@@ -109,8 +109,8 @@ static int json_data(const struct net *net, struct json *json)
     return status;
 }
 
-/* Writes the net as one JSON object. With net NULL, leaves out what needs shapes: phase to
- * preprocessing of the net, shapes and parameters to record of the layers. */
+/* Writes the net as one JSON object. net: shapes; NULL: unknown, so phase, parameters, flops,
+ * outputs and preprocessing are left out. */
 static int json_net(const struct net_def *def, const struct net *net, struct json *json)
 {
     int status = 0;

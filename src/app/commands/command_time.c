@@ -129,7 +129,7 @@ static double layer_seconds(const struct timing *t, int layer, enum op_pass pass
     return (pass == OP_FORWARD ? t->forward : t->backward)[layer] / t->iterations;
 }
 
-/* Returns the least seconds that both passes over all layers could take. */
+/* Returns the roofline's least seconds of a forward and a backward pass over all layers. */
 static double whole_floor(const struct timing *t)
 {
     const struct net *net = t->model.net;
@@ -143,7 +143,7 @@ static double whole_floor(const struct timing *t)
     return sum;
 }
 
-/* Lists the names of the layers whose work `layer` does in its operator. */
+/* Lists the layers that are fused into `layer`'s operator. */
 static const char *done_by(const struct layer *layer, char *words, size_t size)
 {
     int most = layer->nbottoms + 2;
@@ -169,7 +169,7 @@ static void print_pass(struct timing *t, int layer, enum op_pass pass)
 
     if (floor <= 0 || seconds <= 0)
         LOG_INFO(&t->log, "%10s\t%s: %g ms.", name, word, seconds * 1e3);
-    else if (seconds < floor) /* percentages of a smaller peak would mean nothing */
+    else if (seconds < floor) /* shows no percentage of a peak that the operator exceeds */
         LOG_INFO(
             &t->log, "%10s\t%s: %g ms. (%.3g GFLOP/s; %.3g MB, %.3g GB/s; %s)", name, word,
             seconds * 1e3, work.flops / seconds * 1e-9, bytes * 1e-6, bytes / seconds * 1e-9,
@@ -391,8 +391,8 @@ static int run_passes(struct timing *t, const struct pass *pass)
         double start = clock_seconds();
         if (timed_pass(t, pass))
             return -1;
-        /* an asynchronous engine was stopped after every layer: time another pass like
-         * training's */
+        /* timed_pass waits after every layer; an asynchronous engine also runs a pass without these
+         * waits */
         if (t->model.engine.device.i->finish) {
             start = clock_seconds();
             if (whole_pass(t, pass))

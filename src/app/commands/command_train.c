@@ -36,8 +36,8 @@ static int find_net(const struct trainer_options *o, char **net)
     return status;
 }
 
-/* Finds the profile of --tune=profile, which may name a device: then the program's profile of this
- * net, with the batch size that was timed. The caller frees *file. */
+/* Finds the file of --tune=profile. If the option names a device, the file is poseidon's profile of
+ * this net on that device, and the batch size becomes the profile's. The caller frees *file. */
 static int find_profile(struct trainer_options *o, char **file)
 {
     int batch = o->batch;

@@ -1,16 +1,16 @@
-/* Judges links. A link is bad by itself, or because of the host at one end. A host is blamed if all
- * its links are bad; links explained by one host are not held against the host at the other end. */
+/* Finds the causes of bad links. A host is blamed if all its links are bad. A bad link that one
+ * host explains is not held against the host at the other end. */
 #include "commands/doctor_links.h"
 
 #include "util/units.h"
 
 #define SLOW_LINK 0.5   /* share of the usual rate */
-#define MUCH_LOST 0.001 /* share of segments; sound networks lost 0.0001 */
+#define MUCH_LOST 0.001 /* share of segments; healthy networks lost 0.0001 */
 
 enum {
     ANY = -1,        /* any host */
-    MANY_LOST = 10,  /* segments; fewer prove nothing */
-    TWO_SWITCHES = 4 /* hosts; two behind each switch */
+    MANY_LOST = 10,  /* least number of lost segments that counts */
+    TWO_SWITCHES = 4 /* least number of hosts: two behind each of two switches */
 };
 
 struct judge {
@@ -57,7 +57,7 @@ static bool is_slow(const struct judge *j, double Bps)
     return Bps < SLOW_LINK * j->usual;
 }
 
-/* Returns the share of sent packets that were lost; 0: too few. Linux counts resent ones apart. */
+/* Returns the share of packets lost, or 0 if few were lost. `sent` does not include `resent`. */
 static double share_lost(const struct link *link)
 {
     double lost = link->resent / (link->sent + link->resent + 1);
@@ -70,8 +70,8 @@ static bool is_between(const struct link *link, int from, int to)
     return (from == ANY || link->from == from) && (to == ANY || link->to == to);
 }
 
-/* Counts the bad links from a host, or to a host, that are not yet explained; -1: one link is
- * good. */
+/* Counts the bad links between `from` and `to` that no host explains yet. Returns -1 if one of the
+ * links is good. */
 static int count_unexplained(const struct judge *j, int from, int to)
 {
     int count = 0;
@@ -87,10 +87,10 @@ static int count_unexplained(const struct judge *j, int from, int to)
     return count;
 }
 
-/* ---- saying ---- */
+/* ---- messages ---- */
 
-/* Appends the worst faults of these links, "sends at 1.16 MB/s, loses 2.3 % of the packets that it
- * sends", and marks the links as explained. Returns true if a link is slow. */
+/* Appends the worst faults of the links between `from` and `to`, "sends at 1.16 MB/s, loses 2.3 %
+ * of the packets that it sends". Marks these links as explained. Returns true if a link is slow. */
 static bool put_faults(const struct judge *j, int from, int to, const char *pace, const char *lossy,
                        struct strbuf *out)
 {
@@ -136,9 +136,10 @@ static void blame_host(const struct judge *j, int host, bool sending, bool recei
     strbuf_free(&faults);
 }
 
-/* ---- judging ---- */
+/* ---- finding the causes ---- */
 
-/* Blames the host that explains most bad links; false: none. both: links bad in both directions. */
+/* Blames the host that explains most bad links; returns false if there is none. both: only hosts
+ * whose links are all bad, to and from the host. */
 static bool blame_worst(const struct judge *j, bool both)
 {
     int worst = ANY, most = 1, from_worst = 0, to_worst = 0;
@@ -159,8 +160,8 @@ static bool blame_worst(const struct judge *j, bool both)
     return true;
 }
 
-/* Returns true if most links half round the ring are slow and no host explains them: then hosts far
- * apart in the list share a narrow connection that neighbours do not use. */
+/* Returns true if most links of the second ring are slow and no host explains why: hosts far apart
+ * in the list share a narrow connection, which neighbours do not use. */
 static bool is_narrow_between(const struct judge *j)
 {
     int slow = 0;
@@ -201,7 +202,7 @@ void links_judge(struct link *links, int nlinks, const char *const *names, int n
     for (int i = 0; i < nlinks; i++) {
         struct strbuf faults = {.data = NULL};
         int from = links[i].from, to = links[i].to;
-        /* a bad direction of a host may slow the other direction by late acknowledgements */
+        /* acknowledgements that arrive late may slow a good direction of a blamed host's links */
         if (!links[from].blamed && !links[to].blamed && count_unexplained(&j, from, to) > 0) {
             bool slow = put_faults(&j, from, to, "carries", "on the way", &faults);
             strbuf_printf(wrong, "%s -> %s: this link ", names[from], names[to]);

@@ -7,13 +7,13 @@
 
 #include "util/strbuf.h"
 
-/* A link from one host to another, measured while every host sent to one and received from one. */
+/* A link between two hosts, measured while every host sends to one host and receives from one. */
 struct link {
     int from, to;        /* hosts */
     double Bps;          /* bytes a second received */
-    double sent, resent; /* TCP segments that host `from` sent meanwhile, and sent again */
+    double sent, resent; /* TCP segments sent by host `from` meanwhile; segments sent again */
     bool told,
-        blamed; /* set by links_judge: a host explains the link's fault; host `from` is to blame */
+        blamed; /* set by links_judge. told: fault is reported; blamed: host `from` is at fault */
 };
 
 /* Rings connect the hosts in steps of 1 and of about half of all hosts, so that every host sends to
@@ -28,9 +28,9 @@ double links_usual(const struct link *links, int nlinks);
 /* Returns true if a link is slow compared with links_usual. */
 bool links_are_uneven(const struct link *links, int nlinks);
 
-/* Judges the links. links: those of the first ring ordered by `from`, then the second's. names: the
- * n hosts. Appends to `wrong` a line for every host, or single link, that is slow or loses packets;
- * to `notes` findings that may be intended. */
+/* Finds bad hosts and links. links: the first ring's, ordered by `from`, then the second ring's.
+ * names: names of the n hosts. Appends to `wrong` a line for every host, or single link, that is
+ * slow or loses packets; to `notes` findings that may be intended. */
 void links_judge(struct link *links, int nlinks, const char *const *names, int n,
                  struct strbuf *wrong, struct strbuf *notes);
 

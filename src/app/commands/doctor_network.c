@@ -53,7 +53,7 @@ static int pass_on(struct network *n, int step, int bytes, double *seconds)
     MPI_CHECK(MPI_Issend(n->memory + MESSAGE_BYTES, bytes, MPI_BYTE, to, 0, n->comm, &request[1]));
     expect(n, bytes, "from", from);
     MPI_CHECK(MPI_Wait(&request[0], MPI_STATUS_IGNORE));
-    *seconds = clock_seconds() - *seconds; /* time until the whole message is here */
+    *seconds = clock_seconds() - *seconds; /* the whole message has arrived */
     expect(n, bytes, "to", to);
     MPI_CHECK(MPI_Wait(&request[1], MPI_STATUS_IGNORE));
     expect(n, bytes, "", -1);
@@ -71,19 +71,18 @@ static int run_ring(struct network *n, int step, struct seen *seen, double *tota
             return -1;
         if (MESSAGE_BYTES / seconds > seen->Bps)
             seen->Bps = MESSAGE_BYTES / seconds;
-        if (agree_max(n->comm, &seconds, 1)) /* the slowest host's */
+        if (agree_max(n->comm, &seconds, 1)) /* seconds of the slowest host */
             return -1;
         spent += seconds;
     }
     host_count_segments(&after[0], &after[1]);
     seen->sent += after[0] - before[0];
     seen->resent += after[1] - before[1];
-    *total += spent; /* equal on all ranks */
+    *total += spent; /* the same on all ranks, since agree_max gave `seconds` */
     return 0;
 }
 
-/* Gathers all hosts' figures at rank 0: the rate from a link's end, the segments from its
- * beginning. */
+/* Gathers the figures of a ring's links at rank 0: rate at the receiver, segments of the sender. */
 static int gather(const struct network *n, int step, const struct seen *mine, struct link *links)
 {
     int hosts = n->topology->nmachines;
@@ -144,7 +143,7 @@ int network_create(MPI_Comm world, const struct topology *topology, const char *
                           .memory = first ? calloc(2, MESSAGE_BYTES) : NULL};
     if (error_agree(world, first && !n->memory ? error_memory(2 * MESSAGE_BYTES, "rings") : 0))
         goto fail;
-    /* ranked by machine: machines are numbered by their lowest ranks */
+    /* ranks of `comm` are numbers of machines, which follow the machines' lowest ranks */
     MPI_TRY(MPI_Comm_split(world, first ? 0 : MPI_UNDEFINED, topology->rank, &n->comm));
     return 0;
 fail:

@@ -19,11 +19,12 @@
 
 enum { TAG_CARD = 27182, TAG_VERDICT = 27183 };
 
-/* The layout never changes; whatever differs between builds is in the texts. */
+/* A fixed layout: differences between builds are in the texts. */
 struct handshake_record {
     char magic[8]; /* MAGIC without a NUL */
     char version[32], commit[64];
-    char configuration[280]; /* digest of the sources, and what changes messages or their order */
+    char configuration[280]; /* digest of the sources, command, MPI library, word size and byte
+                                order */
     char host[128];
 };
 

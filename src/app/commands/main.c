@@ -227,7 +227,7 @@ bool command_start(int *argc, char ***argv, int *status, struct strbuf *alike,
     return starts;
 }
 
-/* Seconds that rank 0 waits for the other ranks' end after a failure, whose message is printed. */
+/* Seconds that rank 0, after printing an error, waits for the other ranks to end. */
 enum { LAST_SECONDS = 30 };
 
 int command_end_mpi(const char *command, int status, bool in_flight)
@@ -239,7 +239,7 @@ int command_end_mpi(const char *command, int status, bool in_flight)
         command_fail(command);
     fflush(NULL);
     watchdog_step("ending");
-    if (status && rank == 0) /* rank 0 may have to save and report: others wait longer */
+    if (status && rank == 0) /* other ranks wait longer: rank 0 may still save and report */
         watchdog_change(LAST_SECONDS / 3, LAST_SECONDS, 1);
     watchdog_enter("MPI_Finalize");
     if (status && in_flight) {

@@ -19,7 +19,7 @@
 
 static int define(const struct model_options *o, struct model *model)
 {
-    static const char *const phases[] = {"TRAIN", "TEST", NULL}; /* numbered as in Caffe */
+    static const char *const phases[] = {"TRAIN", "TEST", NULL}; /* values of enum Phase */
     const Caffe__NetParameter *param = (const Caffe__NetParameter *)text_root(model->doc);
     Caffe__NetState own = CAFFE__NET_STATE__INIT;
     int nstages, phase, status;
@@ -36,11 +36,11 @@ static int define(const struct model_options *o, struct model *model)
     return status;
 }
 
-/* Beginning of a layer's notice that it assumes the size of images. */
+/* First words of a layer's notice that it assumes an image size. */
 static const char image_assumption[] = "assuming images";
 
-/* Adds an explanation to an error: a weight file may name layers without a complete net; an assumed
- * input may be the cause, so its notice follows. */
+/* Adds an explanation to an error. A weight file may name layers without a complete net. An assumed
+ * image size may be the cause, so its notice follows. */
 static int explain(bool with_weights, const char *notices)
 {
     if (with_weights)
@@ -76,9 +76,9 @@ static bool weights_fit(const struct net *net, const struct stored_layer *stored
     return true;
 }
 
-/* Replaces an assumed image size by one that the weights support: the size of the data that they
- * were trained on, else, if the net is the weights' own, the first usual size that they fit. env
- * then points into `told`. */
+/* Replaces an assumed image size by the size in `told`, stored with the weights. Without a stored
+ * size, and if the net comes from the weight file, tries usual sizes until the weights fit. Sets
+ * env->input_chw. */
 static int fit_input(const struct model_options *o, bool with_weights,
                      const struct checkpoint_told *told, struct layer_env *env, struct model *model)
 {
@@ -216,7 +216,7 @@ int model_define(const struct model_options *o, struct model *model)
     return -1;
 }
 
-/* Returns a wanted input of the layer that nothing fills; NULL: none. */
+/* Returns one of the layer's tops that is wanted but that nothing fills; NULL: none. */
 static const struct blob *blank_input(const struct net *net, const struct layer *layer,
                                       bool look_only, const struct blob *given, const bool *wanted)
 {

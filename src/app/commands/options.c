@@ -20,7 +20,7 @@ struct parsing {
     int argc;
     char **argv;
     int at;                          /* index in argv */
-    const char *given[OPTIONS_MOST]; /* by row: the last value given; NULL: none */
+    const char *given[OPTIONS_MOST]; /* per row: last value given; NULL: none */
 };
 
 /* Returns true if the option needs no value. */
@@ -188,7 +188,7 @@ static int parse_option(struct parsing *p)
     return fill(p, row, name, off, text);
 }
 
-/* Returns the option meant by a file name without option, "train solver.prototxt"; NULL: none. */
+/* Returns the option to suggest for a file name alone, "train solver.prototxt"; NULL: none. */
 static const char *option_of_word(const struct command_line *line, const char *word)
 {
     static const struct {

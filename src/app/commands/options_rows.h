@@ -14,7 +14,8 @@ void options_add_model(struct option_rows *rows, const char *names, struct model
 /* Row names for commands that look at a net's shapes. */
 #define ROWS_OF_SHAPES "model phase batch stage level input-shape"
 
-/* Adds math; under --tune deterministic, convolution, no-fusion, no-graphs and workspace. */
+/* Adds the option math, and deterministic, convolution, no-fusion, no-graphs, workspace of
+ * --tune. */
 void options_add_engine(struct option_rows *rows, struct engine_options *to);
 
 /* Engine options of a command that computes on one engine. */
@@ -23,7 +24,7 @@ struct computing {
     struct engine_options options;
 };
 
-/* Adds gpu, engine and threads, and the rows of options_add_engine. */
+/* Adds the options gpu, engine and threads, and those of options_add_engine. */
 void options_add_computing(struct option_rows *rows, struct computing *to);
 
 /* Adds the row of --tune, for commands with OPTION_TUNE rows. */

@@ -5,9 +5,9 @@
 
 #include <stdbool.h>
 
-/* Fails before the work if file `path` cannot be written at its end: it is a folder, a device or an
- * input, it exists without `force`, or its folder is not writable. An empty file may be replaced.
- * Inputs may be comma lists, or NULL. */
+/* Fails before the work if its output `path` could not be written afterwards: it is a folder, a
+ * device or an input, it exists without `force`, or its folder is not writable. An empty file may
+ * be replaced. Inputs may be comma lists, or NULL. */
 int output_check(const char *path, bool force, int ninputs, const char *const *inputs);
 
 /* Checks several outputs, which may be NULL, like output_check; no two may be the same file. */

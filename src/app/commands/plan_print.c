@@ -30,7 +30,7 @@ static void print_line(int width)
     putchar('\n');
 }
 
-/* ---- the head ---- */
+/* ---- assumptions ---- */
 
 static int print_assumptions(const struct plan_request *r, const struct forecast *f)
 {
@@ -111,7 +111,7 @@ static void print_alone(const struct forecast *f)
 
 /* ---- numbers of nodes ---- */
 
-/* Prints the cost of --sync-bn on the last point. */
+/* Prints the cost of --sync-bn on the largest number of nodes shown. */
 static void print_joins(const struct forecast *f)
 {
     const struct forecast_point *last = &f->points[f->options->npoints - 1];
@@ -240,7 +240,7 @@ static void print_who(const struct forecast_point *p)
         printf("every %s serves\n", p->locals > 1 ? "node" : "worker");
 }
 
-/* Prints a line for each different speed of ranks. */
+/* Prints a line for each speed of ranks. */
 static void print_hosts(const struct forecast *f, const struct forecast_point *p)
 {
     if (p->pace)

@@ -1,4 +1,4 @@
-/* Parses and checks those options of poseidon train that need others' values, after parsing. */
+/* Checks options of poseidon train that depend on other options, after parsing. */
 #include "commands/train_options.h"
 
 #include <stdint.h>
@@ -31,7 +31,7 @@ static int check_skips(const struct trainer_options *o)
                              "its rounding errors later: leave out one option (low rank may stay)",
                              e->lossy.text);
     if (e->drop > 0 && o->skip_nan > 0 && e->servers > 0)
-        /* only servers count, and rank 0 is not a server */
+        /* only servers know the updates left out, and rank 0, which reports them, is no server */
         return error_set("--tune=drop-stragglers=%d with --servers=%d: no rank could count the "
                          "updates that --on-nan=skip leaves out; give two of the three options",
                          e->drop, e->servers);
@@ -48,7 +48,8 @@ static int check_keep(const struct trainer_options *o)
                : 0;
 }
 
-/* Settles --reproducible. Fails if gradients are not whole or add up in another order. */
+/* Settles --reproducible; fails if gradients are not sent whole, or computed elsewhere than on the
+ * CPU. */
 static int settle_reproducible(struct train_request *r)
 {
     struct trainer_options *o = &r->options;

@@ -8,7 +8,7 @@
 #include "job/trainer_options.h"
 
 struct train_request {
-    struct trainer_options options; /* texts are borrowed from argv, settings from below */
+    struct trainer_options options; /* texts point into argv, or into members below */
     struct option_list settings;    /* --set */
     struct option_list curves;      /* --curves */
     struct strbuf alike;            /* options that ranks must share, for command_start. Owned */
@@ -22,7 +22,7 @@ struct train_request {
 /* Parses the command line; returns like options_parse. Do not move the request afterwards. */
 int train_options_parse(int argc, char **argv, struct train_request *request);
 
-/* Settles options that need others' values; fails if options exclude each other. train_checks.c */
+/* Settles options that depend on others, in train_checks.c; fails if options exclude each other. */
 int train_options_settle(struct train_request *request);
 
 /* Prints the names that --tune accepts on standard output. */

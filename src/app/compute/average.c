@@ -1,5 +1,5 @@
-/* Computes the average by the engine's own update: SGD without momentum at rate 1, gradient (decay
- * - 1) w, weight decay 1 - decay. So the average may be in any memory that the engine has. */
+/* Computes the average by the engine's own update, in any memory that the engine has: SGD without
+ * momentum at rate 1, gradient (decay - 1) w, weight decay 1 - decay. */
 #include "compute/average.h"
 
 #include "util/agree.h"
@@ -13,7 +13,7 @@ int average_create(struct average *average, const struct job *job, const struct 
                    struct net *of)
 {
     struct layer_env look = *env;
-    char *repeated = NULL; /* notices, the same as those of the net to train */
+    char *repeated = NULL; /* notices that the net to train has given, too */
     int status;
 
     average->of = of;
@@ -53,7 +53,7 @@ static bool is_measured(const struct net *net, int group)
     return net->params[net->groups[group].first].statistic;
 }
 
-/* Takes a group's weights into the average; `first`: copies them. */
+/* Updates a group's average from its weights; `first`: copies the weights. */
 static int take_in(struct average *average, int group, bool first)
 {
     const struct group *g = &average->net->groups[group];
@@ -84,7 +84,7 @@ int average_follow(struct average *average, int group)
     return take_in(average, group, average->now <= 1);
 }
 
-/* Copies the statistics, of which each rank has its own even if ranks share an arena. */
+/* Copies BatchNorm's statistics. Each rank has its own, even if ranks share an arena. */
 static int take_measured(struct average *average)
 {
     struct net *net = average->net, *of = average->of;

@@ -1,8 +1,8 @@
-/* A moving average of the weights (average_decay of the solver). After each update a = decay a + (1
- * - decay) w, and after a run's first a = w. Every worker keeps the average beside its weights,
- * which are complete before its next forward pass, so nothing is sent. A net of its own has the
- * average as parameters; test nets share and snapshots hold these. BatchNorm's statistics are not
- * learnt: the average takes the weights'. */
+/* A moving average of the weights (average_decay of the solver). The first update of a run sets a =
+ * w; each later update sets a = decay a + (1 - decay) w. Every worker averages its own weights,
+ * which are complete before its next forward pass, so ranks send nothing. The average is the
+ * parameters of a separate net, which test nets share and snapshots save. BatchNorm's statistics
+ * are not averaged: the separate net copies the training net's. */
 #ifndef POSEIDON_COMPUTE_AVERAGE_H
 #define POSEIDON_COMPUTE_AVERAGE_H
 
@@ -17,28 +17,28 @@ struct average {
     struct net **tests; /* test nets that share the average, one per test net of the job. Owned */
     struct test_pass *passes; /* one per net in `tests` */
     float decay;
-    float *scratch;   /* engine memory for as many values as the largest group has */
-    int64_t *updates; /* updates in each group's average */
-    int64_t now;      /* updates in the weights */
+    float *scratch;   /* engine memory of the largest group's size */
+    int64_t *updates; /* per group: number of updates in the average */
+    int64_t now;      /* number of updates that the weights have had */
 };
 
-/* Creates the average of net `of`, the net to train, if the job wants one. env: that net's. Before
- * nets are built. */
+/* Creates the average of the net to train, `of`, if the solver has average_decay. env: environment
+ * of `of`. Before nets are built. */
 int average_create(struct average *average, const struct job *job, const struct layer_env *env,
                    struct net *of);
 
-/* Allocates the average's memory, after the net to train was built. */
+/* Allocates the average's memory; after the net to train is built. */
 int average_build(struct average *average, struct engine *engine);
 
-/* Starts the average with `updates` updates done. values: on rank 0 the saved average, laid out as
- * the arena; NULL: a new run. */
+/* Starts the average after `updates` updates. resumed: all ranks take the average that rank 0 has
+ * in `values`, laid out as the arena. */
 int average_begin_all(struct average *average, const struct job *job, int64_t updates, bool resumed,
                       const float *values);
 
-/* Updates the group's average by its weights, which hold `now` updates, unless done before. */
+/* Updates a group's average from its weights after `now` updates, unless already done. */
 int average_follow(struct average *average, int group);
 
-/* Takes all weights and statistics after `updates` updates, which are in place, into the average,
+/* Updates the average of all groups after `updates` complete updates, and copies the statistics,
  * for tests and snapshots. */
 int average_settle(struct average *average, int64_t updates);
 

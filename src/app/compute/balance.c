@@ -1,4 +1,4 @@
-/* Deals the shares of a batch: as given, as kept with the run, or as measured. */
+/* Divides a batch among the workers: as given, as in the resumed run, or by measured speed. */
 #include "compute/balance.h"
 
 #include "exchange/schemes.h"
@@ -23,7 +23,7 @@ static bool gives_parts(const struct job *job)
     return job->options->balance && *job->options->balance;
 }
 
-/* Returns the number of samples that are dealt as one piece. */
+/* Returns the smallest number of samples that can move between workers: a grain, or one. */
 static int64_t grain_of(const struct job *job)
 {
     return job->options->reproducible ? job->batch : 1;
@@ -81,7 +81,7 @@ static int deal_by_parts(struct job *job, const char *text, int64_t turn)
     return 0;
 }
 
-/* Deals numbers of grains that differ by one at most. */
+/* Gives each worker an equal number of grains, or one more. */
 static void deal_evenly(struct job *job, int64_t turn)
 {
     int64_t grain = grain_of(job), grains = turn / grain;
@@ -90,7 +90,7 @@ static void deal_evenly(struct job *job, int64_t turn)
         job->samples[w] = (int)((grains / job->nworkers + (w < grains % job->nworkers)) * grain);
 }
 
-/* ---- kept with the run: "balance HOST:SAMPLES HOST:SAMPLES" ---- */
+/* ---- shares in a snapshot: "balance HOST:SAMPLES HOST:SAMPLES" ---- */
 
 static const char SAVED[] = "balance ";
 
@@ -112,7 +112,7 @@ const char *balance_skip_saved(const char *text)
     return text + (*text == '\n');
 }
 
-/* Reads the resumed run's shares; false if the run had other hosts or another batch. */
+/* Reads the resumed run's shares; false if the run had other hosts or another batch size. */
 static bool read_saved(struct job *job, int64_t turn)
 {
     const char *at = job->shares.saved;
@@ -141,8 +141,8 @@ static bool read_saved(struct job *job, int64_t turn)
 
 /* ---- dealing ---- */
 
-/* Sets each worker's relative speed: measured (workers: an element each), or proportional to
- * shares. */
+/* Sets each worker's relative speed: measured if `workers` is given, else proportional to its
+ * share. */
 static void set_paces(struct job *job, const struct deal_worker *workers)
 {
     struct simulate_pace *pace = job->shares.pace;
@@ -159,7 +159,7 @@ static void set_paces(struct job *job, const struct deal_worker *workers)
     job->shares.images_per_s = workers ? slowest : 0;
 }
 
-/* Takes the shares; with --reproducible a share is a number of passes, not a batch. */
+/* Sets this rank's batch to its share, or with --reproducible its number of passes. */
 static void take_shares(struct job *job, const struct deal_worker *workers)
 {
     if (job->options->reproducible)
@@ -233,7 +233,7 @@ static int time_passes(const struct job *job, struct compute *compute, int batch
     int status = compute_create_trial(compute, job, batch, &net) ||
                  fake_data_create(&owner, net, job->seed, 0, &fake);
 
-    /* on every engine, reading the loss waits for all work before */
+    /* reading the loss waits for all earlier work, on every engine */
     for (; !status && (passes < 2 || now - start < least_seconds); passes++) {
         status = (passes > -2 && net_backward(net, &pass, true, NULL)) || fake_data_write(fake) ||
                  net_forward(net, &pass, NULL, &loss);
@@ -249,7 +249,7 @@ static int time_passes(const struct job *job, struct compute *compute, int batch
     return error_status(status);
 }
 
-/* Returns how many samples fit into `bytes`; `apart` of these hold what does not grow with them. */
+/* Returns how many samples fit into `bytes`. apart: bytes that do not grow with samples. */
 static int count_room(double bytes, double apart, double sample_bytes)
 {
     double room = (bytes - apart) / sample_bytes;
@@ -259,7 +259,7 @@ static int count_room(double bytes, double apart, double sample_bytes)
     return room > 1 ? (int)room : 1;
 }
 
-/* Returns this rank's part of the free memory, on host or device; 0: unknown. */
+/* Returns this rank's part of the free memory of host or device; 0: unknown. */
 static double free_bytes(const struct job *job, const struct compute *compute)
 {
     const struct engine *engine = &compute->engine;
@@ -275,15 +275,15 @@ static double free_bytes(const struct job *job, const struct compute *compute)
 /* Measurements of a worker. */
 struct trial {
     double seconds;      /* seconds of a pass of an equal share */
-    double half_seconds; /* seconds of a pass of half as many samples; 0: there is no half */
-    int most;            /* samples that the worker has memory for */
+    double half_seconds; /* seconds of a pass of half the share; 0: no half */
+    int most;            /* samples that fit into the worker's memory */
 };
 
-/* Times two batch sizes, since part of a pass takes as long for one sample as for many: products
- * with few rows read all weights. */
+/* Times two batch sizes: part of a pass takes constant time, since small products also read all
+ * weights. */
 static int measure(const struct job *job, struct compute *compute, struct trial *out)
 {
-    bool grains = job->options->reproducible; /* then more samples are more passes */
+    bool grains = job->options->reproducible; /* a pass is one grain, whatever the share */
     int batch = grains ? job->batch : job->samples[0], half = grains ? 0 : batch / 2;
     double params = (double)compute->net->elems * sizeof(float) * (2 + job->rule.nhistory);
     double left = free_bytes(job, compute), bytes = 0;
@@ -295,15 +295,14 @@ static int measure(const struct job *job, struct compute *compute, struct trial 
     return half > 0 ? time_passes(job, compute, half, &out->half_seconds, &bytes) : 0;
 }
 
-/* Returns the part of a pass's time that does not grow with samples. This part depends on the net
- * more than on the worker, and a median over workers is less noisy than each worker's own. parts:
- * scratch. */
+/* Returns the fraction of a pass's time that does not grow with samples: the median over workers,
+ * since it depends on the net more than on the worker. parts: scratch. */
 static double find_fixed(const struct job *job, const struct trial *trials, double *parts)
 {
     const double most = 0.8;
     double batch = job->samples[0], half = job->samples[0] / 2, part;
 
-    for (int w = 0; w < job->nworkers; w++) /* seconds = fixed + n x slope, twice */
+    for (int w = 0; w < job->nworkers; w++) /* seconds = fixed + samples x slope, for two batches */
         parts[w] =
             trials[w].half_seconds > 0
                 ? (trials[w].half_seconds / trials[w].seconds * batch - half) / (batch - half)
@@ -365,7 +364,8 @@ static bool have_room(const struct job *job, const struct deal_worker *workers)
     return room;
 }
 
-/* Deals by speed on rank 0, unless equal shares are as good. workers, share: one per worker. */
+/* Finds shares by speed on rank 0. Keeps equal shares if these are as fast and fit into memory.
+ * workers, share: one per worker. */
 static int deal_by_speed(struct job *job, const struct trial *trials, struct deal_worker *workers,
                          int *share)
 {
@@ -414,7 +414,7 @@ int balance_measure_all(struct job *job, struct compute *compute, bool *dealt)
     watchdog_step("building the nets");
     cores_enter(&job->cores, CORES_ALL);
     if (!status) {
-        bool even = !memcmp(job->samples, share, n * sizeof *share); /* then speeds are equal */
+        bool even = !memcmp(job->samples, share, n * sizeof *share); /* taken as equal speeds */
         memcpy(job->samples, share, n * sizeof *share);
         take_shares(job, even ? NULL : workers);
         for (size_t w = 0; w < n; w++)

@@ -1,32 +1,31 @@
-/* --balance: workers of unequal speed take unequal shares of one batch. A worker's net has the size
- * of its share, and its losses count by its samples (net_share_means). So in every scheme the mean
- * over workers (of losses, gradients, and all that follows from these) is the mean over samples.
+/* --balance: workers of unequal speed take unequal shares of one batch. A worker's batch is its
+ * share, and its losses are weighted by samples (net_share_means). So the mean over workers of
+ * losses and gradients is the mean over samples, in every scheme.
  *
- * Shares are given by hand, or dealt by the speed of a few passes. A run that is resumed on the
- * same hosts keeps its shares, which stand before the plan in its snapshots. */
+ * Shares are given by hand, or found by timing a few passes. A run that is resumed on the same
+ * hosts keeps its shares, which precede the plan in its snapshots. */
 #ifndef POSEIDON_COMPUTE_BALANCE_H
 #define POSEIDON_COMPUTE_BALANCE_H
 
 #include "compute/compute.h"
 
-/* Deals the samples of a turn (struct job) to the workers: in the parts that the options give, else
- * as in the resumed run, else evenly, until balance_measure_all deals by speed. Sets job->samples.
- * Fails if a worker's part would not be a positive whole number of samples. */
+/* Divides the samples of a turn (struct job) among workers: in the proportions of the options, else
+ * as in the resumed run, else evenly until balance_measure_all. Sets job->samples. Fails if a
+ * worker's share would not be a positive whole number of samples. */
 int balance_deal(struct job *job, int64_t turn);
 
-/* Deals the samples by speed, if neither the options nor the resumed run gave parts: every worker
- * times a few passes of the net, all at the same time. After balance_deal, with the engine open.
- * *dealt: shares have changed, and the caller makes the nets again. Collective over the world. */
+/* Divides the samples by speed, unless options or the resumed run gave shares: all workers time a
+ * few passes of the net at once. After balance_deal, with the engine open. *dealt: shares were
+ * found, and the caller makes the nets again. Collective over the world. */
 int balance_measure_all(struct job *job, struct compute *compute, bool *dealt);
 
 /* Appends the number of samples of each worker: "4 workers x 8", "workers of (2 x 30 + 10)". */
 void balance_describe(const struct job *job, struct strbuf *out);
 
-/* Appends the line with the workers' shares that stands before a run's plan; nothing without
- * --balance. */
+/* Appends the line of the workers' shares that precedes a saved plan; nothing without --balance. */
 void balance_put_saved(const struct job *job, struct strbuf *out);
 
-/* Returns the plan in a text that balance_put_saved began; NULL for NULL. */
+/* Returns the plan that follows the line of balance_put_saved in `text`; NULL for NULL. */
 const char *balance_skip_saved(const char *text);
 
 #endif

@@ -30,8 +30,8 @@ static int create_tests(const struct job *job, const struct layer_env *env, cons
     return 0;
 }
 
-/* Scales losses and accuracies of a net whose batch is part of one batch of all ranks, cut into
- * grains or not: the ranks together give those of one rank with the whole batch. */
+/* Scales losses and accuracies of a net whose batch is part of the ranks' common batch: the ranks'
+ * sum, or mean, becomes that of one rank with the whole batch. */
 static void share_batch(struct net *net, const struct job *job)
 {
     if (job_shares_batch(job))
@@ -43,7 +43,7 @@ static void share_batch(struct net *net, const struct job *job)
             net_keep(net, net->outputs[o].labels);
 }
 
-/* Returns the environment of a net to train. chw: room for the size of its images. */
+/* Returns the environment of a net to train. chw: memory for its image size. */
 static struct layer_env first_env(const struct job *job, int64_t chw[3])
 {
     for (int i = 0; i < 3; i++)
@@ -87,7 +87,7 @@ static int check_outputs(const struct net *net)
     return 0;
 }
 
-/* Creates the net to train; with --balance for this worker's share. If no batch is given, the
+/* Creates the net to train; with --balance for this worker's share. Without a given batch, the net
  * file's batch is the mean share. */
 static int create_training(struct compute *compute, struct job *job, struct layer_env *env)
 {
@@ -145,7 +145,7 @@ int compute_create_nets(struct compute *compute, struct job *job, const struct o
     env.batch = env.row = 0;
     env.turn = 0;
     env.trace = NULL;
-    env.ranks = NULL; /* no sums over workers: tests of workers have unequal numbers of batches */
+    env.ranks = NULL; /* no sums over workers, which test unequal numbers of batches */
     if (create_tests(job, &env, compute->net, &compute->tests, &compute->passes))
         return -1;
     env.notices = &repeated; /* the same notices as before */
@@ -231,7 +231,7 @@ static int check_double(MPI_Comm world, const struct engine *engine)
                       : 0;
 }
 
-/* Gathers rank 0's lines about where ranks compute. Collective. */
+/* Gathers on rank 0 where ranks compute. Collective. */
 static int gather_places(const struct compute *compute, const struct job *job, struct strbuf *out)
 {
     char text[CORES_PLACE_BYTES] = "", identity[64];
@@ -253,11 +253,10 @@ int compute_open_engine_all(struct compute *compute, const struct job *job, stru
     options.dilate = o->exchange.dilate;
     options.device = job->topology.local_rank;
     options.passes = job->iter_size;
-    if (o->reproducible && o->balance && !*o->balance) /* all may come here */
+    if (o->reproducible && o->balance && !*o->balance) /* balance may give one worker all grains */
         options.passes = (int)job_grains(job);
     options.steady = job->options->reproducible;
-    /* a dedicated server multiplies factors at most: GPUs are left to the workers, and its products
-     * may differ from theirs */
+    /* a dedicated server only multiplies factors: on the CPU, and in math of its own */
     if (!job->worker)
         options.math = MATH_DEFAULT;
     return error_status(
@@ -379,8 +378,8 @@ int compute_put_statistics(struct compute *compute, const struct job *job)
     return 0;
 }
 
-/* Each worker's BatchNorm sees its own part of the batches. All workers' running sums are averaged
- * before a test or a snapshot uses them, as the reference does for one net on several devices. */
+/* BatchNorm of each worker sees only the worker's samples. Running sums are averaged before a test
+ * or a snapshot, as the reference does for one net on several devices. */
 int compute_average_statistics(struct compute *compute, const struct job *job, struct sync *sync)
 {
     struct grains *grains = &compute->grains;
@@ -416,8 +415,8 @@ int compute_open_shares(struct compute *compute, const struct job *job, const st
     return OWN(job->owner, compute->counts, losses, "labels that count");
 }
 
-/* Runs a grain's forward pass with the grain's own running sums, which stay as they are if the pass
- * makes NaN or infinity. */
+/* Runs a grain's forward pass with the grain's own running sums, which do not change if the pass
+ * makes a NaN or infinity. */
 static int forward_grain(struct compute *compute, const struct pass *pass,
                          const struct net_hooks *hooks, const struct job *job, int share,
                          double *loss)

@@ -9,12 +9,12 @@
 #include "job/job.h"
 
 struct compute {
-    struct engine engine;     /* .i NULL: not open. Owned */
-    struct net *net;          /* net to train; on dedicated servers created, not built. Owned */
-    struct net **tests;       /* defs.ntests test nets; NULL on dedicated servers. Owned */
-    struct test_pass *passes; /* one per test net; empty if test_iter switches the net off */
-    int counted_losses;       /* net_counted_losses, if workers share these losses */
-    double *counts;           /* labels per counted loss; NULL: no loss is shared. Owned */
+    struct engine engine; /* .i NULL: not open. Owned */
+    struct net *net;      /* net to train; dedicated servers create but do not build it. Owned */
+    struct net **tests;   /* defs.ntests test nets; NULL on dedicated servers. Owned */
+    struct test_pass *passes; /* one per test net; empty if test_iter is 0. Owned */
+    int counted_losses;       /* number of losses divided by labels over all workers; 0: none */
+    double *counts;           /* number of labels per such loss; NULL: none. Owned */
     struct grains grains;     /* grains of the batch; opened by compute_open_shares */
     struct average average;   /* average of the net's weights */
     struct fake_data *fake;   /* made-up input of the net to train; NULL: it reads data. Owned */
@@ -22,14 +22,14 @@ struct compute {
 
 struct sync;
 
-/* Creates the job's nets, without memory. trace: gets the events of the net to train; NULL:
- * nowhere. *notices: remarks on the nets. ranks: sums over the workers in passes of the net to
- * train (layer_env), borrowed; NULL: no sums. Sets job->batch. */
+/* Creates the job's nets, without memory. trace: receives events of the net to train; NULL: no
+ * trace. *notices: remarks on the nets. ranks: sums over workers in passes of the net to train
+ * (layer_env), borrowed; NULL: no sums. Sets job->batch. */
 int compute_create_nets(struct compute *compute, struct job *job, const struct op_ranks *ranks,
                         struct trace *trace, char **notices);
 
-/* Creates a separate net to train of `batch` samples, with memory and made-up shapes of data, to be
- * timed. The caller destroys *out, also after a failure. Not collective. */
+/* Creates a separate net to train with memory and made-up data, `batch` samples, for timing. The
+ * caller destroys *out, also after a failure. Not collective. */
 int compute_create_trial(struct compute *compute, const struct job *job, int batch,
                          struct net **out);
 
@@ -37,8 +37,8 @@ int compute_create_trial(struct compute *compute, const struct job *job, int bat
  * before net_build. */
 int compute_compare_data_all(const struct compute *compute, struct job *job);
 
-/* Opens the engine. places: gets rank 0's lines about where ranks compute. Fails if two ranks have
- * the same device, which would slow both down, unless --tune=share-gpu is given. */
+/* Opens the engine. places: receives on rank 0 where ranks compute. Fails if two ranks have the
+ * same device, which would slow both down, unless --tune=share-gpu is given. */
 int compute_open_engine_all(struct compute *compute, const struct job *job, struct strbuf *places);
 
 /* Gives the nets memory: at most `limit` bytes; 0: no limit. Starts the threads that read data
@@ -51,31 +51,30 @@ bool compute_trains(const struct compute *compute);
 /* Loads the weights that the options or the solver name. Rank 0. */
 int compute_load_weights(struct compute *compute, const struct job *job);
 
-/* Copies the values to an engine with memory of its own. */
+/* Copies the host's values into the engine's own memory, if it has its own. */
 int compute_push_values(struct compute *compute, const struct job *job);
 
-/* Returns the number of BatchNorm's running sums in the net to train. values: gets the host's sums,
- * or with `write` replaces them; NULL: only counts. */
+/* Returns the number of BatchNorm's running sums in the net to train. values: receives the host's
+ * sums, or with `write` replaces the host's sums; NULL: only counts. */
 size_t compute_statistics(const struct compute *compute, float *values, bool write);
 
-/* Gives every grain the running sums of BatchNorm that the net to train has. */
+/* Copies the net's BatchNorm running sums to every grain. */
 void compute_spread_statistics(struct compute *compute, const struct job *job);
 
-/* Gives the net and every grain the running sums in grains.mean. */
+/* Copies the running sums in grains.mean to the net and to every grain. */
 int compute_put_statistics(struct compute *compute, const struct job *job);
 
-/* Averages BatchNorm's running sums over the workers and their grains; does nothing on dedicated
- * servers. Every worker calls it. */
+/* Averages BatchNorm's running sums over all shares of all workers; does nothing on dedicated
+ * servers. Collective over the workers. */
 int compute_average_statistics(struct compute *compute, const struct job *job, struct sync *sync);
 
-/* Allocates what is kept per share of a batch, and finds whether workers share losses. */
+/* Allocates memory per share of a batch, and finds if workers share losses. */
 int compute_open_shares(struct compute *compute, const struct job *job, const struct plan *plan);
 
-/* Runs net_forward of the net to train, for share number `share` of this worker. If a loss is
- * divided by a number that depends on the data, workers sum these numbers before backward begins,
- * one per loss; nets without such a loss need no sum. With --staleness and drop-stragglers no
- * worker waits for all others: each divides by its own number, and so does a grain. Collective over
- * the workers if they share losses. */
+/* Runs net_forward of the net to train, for share number `share` of this worker. If the divisor of
+ * a loss depends on the data, workers sum the divisors before backward begins. With --reproducible,
+ * --staleness or drop-stragglers each pass divides by its own instead. Collective over the workers
+ * if they share losses. */
 int compute_forward(struct compute *compute, const struct job *job, struct sync *sync,
                     const struct pass *pass, const struct net_hooks *hooks, int share,
                     double *loss);

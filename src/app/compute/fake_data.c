@@ -1,5 +1,5 @@
-/* Makes up samples, one batch for a whole run. A sample depends on its place in the global order
- * alone, so that all ranks together have what one rank would have. */
+/* Makes up samples, one batch for a whole run. A sample depends only on its global number, so all
+ * ranks together have the samples of one rank with their batches. */
 #include "compute/fake_data.h"
 
 #include "util/owner.h"
@@ -16,7 +16,7 @@ static bool is_input(const struct layer *layer)
     return layer->i->is_data && (layer->i->from_program || layer->i->look);
 }
 
-/* Returns the factor of an image's bytes; values that are no images stay small. */
+/* Returns the scale of an image's bytes; values that are no images stay small. */
 static float scale_of(const struct layer *layer)
 {
     struct layer_images images;

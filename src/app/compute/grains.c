@@ -1,4 +1,4 @@
-/* Computes sums over a worker's grains, and over those of all workers. */
+/* Sums over a worker's grains, and over the grains of all workers. */
 #include "compute/grains.h"
 
 #include "device/vector.h"
@@ -16,7 +16,7 @@ static size_t count_rows(const struct job *job)
     return job->options->reproducible ? (size_t)job_grains(job) : 1;
 }
 
-/* Returns true if the weight's gradient is made of the factors of all grains at once. */
+/* Returns true if the weight's gradient is one product of all grains' factors. */
 static bool is_product(const struct job *job, const struct net *net, int group)
 {
     const struct group *g = &net->groups[group];
@@ -24,7 +24,7 @@ static bool is_product(const struct job *job, const struct net *net, int group)
     return job->options->reproducible && g->factorable && net->params[g->first].wants_grad;
 }
 
-/* Returns how many first elements of the group are made of factors, not added up by grain. */
+/* Returns the number of leading elements of a group that are a product of factors, not sums. */
 static size_t product_elems(const struct job *job, const struct net *net, int group)
 {
     const struct group *g = &net->groups[group];
@@ -56,7 +56,7 @@ static int open_places(struct grains *grains, const struct job *job, const struc
     return 0;
 }
 
-/* Finds this worker's branches of the plan, in passes. */
+/* Converts this worker's branches of the plan to numbers of its passes. */
 static int open_branches(struct grains *grains, const struct job *job, const struct net *net,
                          const struct plan *plan)
 {
@@ -108,7 +108,7 @@ int grains_open(struct grains *grains, const struct job *job, const struct net *
                             "grains' running averages"));
 }
 
-/* Keeps a pass's factors; after a branch's last pass makes its weight's gradient. */
+/* Stores a pass's factors; after a branch's last pass computes the weight's gradient. */
 static int add_product(struct grains *grains, const struct job *job, const struct net *net,
                        int group, const struct grains_branch *branch)
 {
@@ -134,8 +134,8 @@ static int add_product(struct grains *grains, const struct job *job, const struc
                                   .out = (branch->sum ? branch->sum : net->grads) + g->begin});
 }
 
-/* Adds a pass's gradient to the tree. The set bits of `pass` are levels at which a branch waits.
- * The last pass takes all of these; another pass's sum waits at the first free level. */
+/* Adds a pass's gradient to the tree. Each set bit of `pass` is a level where a sum waits. The last
+ * pass adds all waiting sums; any other pass's sum then waits at the lowest free level. */
 static void add_gradient(struct grains *grains, int pass, int passes, float *gradient,
                          float *waiting, size_t elems)
 {
@@ -177,7 +177,7 @@ int grains_add(struct grains *grains, const struct job *job, const struct net *n
     return status;
 }
 
-/* Sums the rows by a tree: the first row gets the sum, the others partial sums. */
+/* Sums the rows by a tree. The first row receives the sum; other rows become partial sums. */
 static void add_rows(double *rows, size_t n, size_t width)
 {
     for (size_t step = 1; step < n; step *= 2)
@@ -186,8 +186,8 @@ static void add_rows(double *rows, size_t n, size_t width)
                 rows[i * width + w] += rows[(i + step) * width + w];
 }
 
-/* With grains each grain has a row that only its worker fills. MPI adds in an order of its own,
- * which changes nothing if all workers but one bring zeros. */
+/* With grains, each row is filled by one worker, and is zero on the others: MPI's order of sums
+ * then changes no bit. */
 int grains_mean(struct grains *grains, const struct job *job, struct sync *sync, double *rows,
                 size_t width)
 {
@@ -201,7 +201,7 @@ int grains_mean(struct grains *grains, const struct job *job, struct sync *sync,
     if (sync_sum(sync, table, (int)(nrows * width)))
         return -1;
     add_rows(table, nrows, width);
-    for (size_t w = 0; w < width; w++) /* makes -0 a 0 also if there is one worker */
+    for (size_t w = 0; w < width; w++) /* turns -0 into 0 even with one worker */
         rows[w] = (table[w] + 0.0) /
                   (double)(job->options->reproducible ? (int64_t)nrows : job->nworkers);
     return 0;

@@ -1,4 +1,4 @@
-/* Shows the net and its engine to src/comm/exchange and src/comm/sync. */
+/* Describes the net and its engine to src/comm/exchange and src/comm/sync. */
 #include "compute/net_exchange.h"
 
 #include "forecast/layer_times.h"
@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-/* ---- questions of the exchange ---- */
+/* ---- callbacks of the exchange ---- */
 
 static void say(void *context, bool warning, const char *text)
 {
@@ -22,8 +22,8 @@ static void say(void *context, bool warning, const char *text)
         LOG_INFO(mine->job->log, "%s", text);
 }
 
-/* Begins and ends a measurement. The sending thread gets a core, too. The replay engine multiplies
- * nothing, so the CPU's products are measured. */
+/* Begins or ends a measurement, in which the sending thread may use all cores. For the replay
+ * engine, opens a CPU engine to measure. */
 static int measure(void *context, bool begins, const struct device **device)
 {
     struct net_exchange *mine = context;
@@ -49,7 +49,7 @@ static int find_work(void *context, struct cost_cluster *cluster, struct layer_t
                    : layer_times_estimate(job->owner, net, cluster, out))
         return -1;
     if (job->blank)
-        cluster->device_Bps = 0; /* only the profile's device copies, not its stand-in */
+        cluster->device_Bps = 0; /* replay copies nothing to a device */
     if (job->shares.images_per_s > 0)
         layer_times_stretch(out, job->batch / job->shares.images_per_s);
     layer_times_repeat(out, job->iter_size);
@@ -110,7 +110,7 @@ int net_exchange_deal_all(struct net_exchange *mine, struct exchange *exchange, 
         .share = job->samples, .pace = job->shares.pace, .most = job->shares.room};
     struct strbuf text = {.data = NULL};
 
-    if (job->options->reproducible) /* schemes of whole gradients add no compute time */
+    if (job->options->reproducible) /* whole gradients add no compute time */
         return 0;
     if (exchange_deal_all(exchange, &all, &shares))
         return -1;
@@ -147,7 +147,7 @@ int net_exchange_plan_all(struct net_exchange *mine, struct exchange *exchange)
     return error_status(status);
 }
 
-/* ---- the net as src/comm/sync sees it ---- */
+/* ---- the net's description for src/comm/sync ---- */
 
 static void model_factors(void *context, int group, const float **bottom, const float **top_grad)
 {
@@ -211,7 +211,7 @@ int net_exchange_open_all(struct net_exchange *mine, struct exchange *exchange,
     return exchange_open_all(exchange, &mine->model, update, &all);
 }
 
-/* Gives all ranks rank 0's statistics, which are outside a node's shared arena (net_use_arenas). */
+/* Copies rank 0's statistics to all ranks: a node's shared arena has none (net_use_arenas). */
 static int share_statistics(const struct net_exchange *mine)
 {
     const struct job *job = mine->job;

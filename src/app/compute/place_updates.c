@@ -1,5 +1,5 @@
-/* Decides if servers apply the solver on the host, or in the memory of the device that their worker
- * trains on. Both places give the same bits, so each rank may decide by what it measures. */
+/* Decides if servers apply the solver on the host or on their worker's device. Both give the same
+ * bits, so each rank may decide by its own measurements. */
 #include "compute/net_exchange.h"
 
 #include "util/agree.h"
@@ -16,7 +16,7 @@ static bool serves_parameters(const struct exchange *exchange)
     return false;
 }
 
-/* Takes the cluster's figures if they were measured, else this rank's own. */
+/* Returns the cluster's measured figures, or measures this rank if there are none. */
 static int measure_servers(const struct exchange *exchange, const struct device *device,
                            struct cost_cluster *out)
 {

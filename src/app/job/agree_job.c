@@ -1,6 +1,6 @@
-/* Lists what must agree. Left out is what may differ: between ranks the places of files, the
- * device, and what rank 0 alone uses (weights, names of snapshots); from one start to the next also
- * the length of training, display, tests, snapshots, and the shares of an iteration's samples. */
+/* Lists what must agree. Between ranks may differ: paths of files, the device, and what rank 0
+ * alone uses (weights, names of snapshots). Between starts may differ, too: length of training,
+ * display, tests, snapshots, and the workers' shares of samples. */
 #include "job/agree_job.h"
 
 #include "spec/caffe.pb-c.h"
@@ -51,7 +51,7 @@ static void put_inner(struct strbuf *list, const char *path, const ProtobufCFiel
     strbuf_printf(&name, field->label == PROTOBUF_C_LABEL_REPEATED ? "%s%s[%zu]" : "%s%s", path,
                   field->name, index);
     if (inner->descriptor == &caffe__layer_parameter__descriptor) {
-        /* reports a layer that only some ranks have, before its fields seem to differ */
+        /* names the layer first: ranks without it would seem to differ in each of its fields */
         agreement_put(list, strbuf_text(&name), "layer '%s'", layer->name ? layer->name : "");
         name_layer(&name, path, layer);
     } else {
@@ -95,8 +95,8 @@ void agree_job_put_files(const struct job *job, struct strbuf *list)
     const struct solver_nets *nets = &job->defs;
     char prefix[32];
 
-    /* ranks that add up gradients on a node have the same engine; otherwise engines may differ, but
-     * all of them compute or none does */
+    /* ranks that add up gradients on a node need the same engine; other ranks may have different
+     * engines, if all engines compute or none does */
     agreement_put(list, "--engine", "%s",
                   job->blank || job->options->exchange.hierarchy != HIERARCHY_OFF
                       ? job->options->engine
@@ -155,7 +155,7 @@ int agree_job_describe(const struct job *job, const struct net *net, struct strb
     if (job->options->reproducible)
         agreement_put(about, "--reproducible", "%d", job->batch);
     strbuf_puts(about, job->options->of_run);
-    if (job->options->computing.math == MATH_BF16) /* other modes may differ */
+    if (job->options->computing.math == MATH_BF16) /* modes other than bf16 may differ */
         agreement_put(about, "--math", "bf16");
     if (job->policy.type == POLICY_PLATEAU)
         agreement_put(about, "average_loss", "%d", job->solver->average_loss);

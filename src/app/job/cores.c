@@ -90,7 +90,7 @@ static cpu_set_t find_mask(void)
     return mask;
 }
 
-/* Returns true if OpenMP binds its threads, including this one since the program's start. *set then
+/* Returns true if OpenMP binds its threads, of which the calling thread is the first. *set then
  * gets OpenMP's places, the cores that the rank may run on. */
 static bool find_places(cpu_set_t *set)
 {
@@ -184,7 +184,8 @@ void cores_enter_team(const struct cores *cores, int threads)
 
 /* ---- descriptions ---- */
 
-/* With OpenMP's binding, set[CORES_COMPUTE] is only the core of the compute thread. */
+/* If OpenMP binds threads, lists all cores: set[CORES_COMPUTE] is then the calling thread's
+ * core. */
 void cores_list(const struct cores *cores, enum cores_use use, char text[CORES_TEXT_BYTES])
 {
     print_list(&cores->set[cores->bound ? CORES_ALL : use], text, CORES_TEXT_BYTES);

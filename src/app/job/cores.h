@@ -1,10 +1,10 @@
-/* The cores that a rank may run on, its share of them, and the cores of each kind of thread.
+/* Finds the cores that a rank may run on, its share of them, and the cores of each kind of thread.
  *
- * If a rank shares no core and has one left over, its wire's thread gets the last core and all
- * threads that compute get the rest: a pass waits for its slowest thread, so a second thread on one
- * of these cores would delay the whole pass. Threads that read and write files may run on all
- * cores. If ranks share cores, or each core has a compute thread, nothing is bound, since the
- * system's scheduler then knows better. */
+ * If a rank shares no core and has one to spare, the wire's thread gets the last core and compute
+ * threads get the rest. A second thread on a compute thread's core would delay the whole pass,
+ * which waits for its slowest thread. Threads that read and write files may run on all cores. If
+ * ranks share cores, or each core has a compute thread, the system's scheduler places all
+ * threads. */
 #ifndef POSEIDON_JOB_CORES_H
 #define POSEIDON_JOB_CORES_H
 
@@ -19,8 +19,8 @@
 
 enum { CORES_TEXT_BYTES = 96, CORES_PLACE_BYTES = 320 };
 
-/* From this number of cores on, a rank without --threads keeps one core for the wire's thread,
- * which costs the passes a twentieth at most. */
+/* Least number of cores from which a rank without --threads keeps one core for the wire's thread.
+ * Passes then lose a twentieth of their cores at most. */
 enum { CORES_KEEP_FROM = 20 };
 
 /* Kinds of threads, by the cores that they run on. */
@@ -38,7 +38,7 @@ struct cores {
     int idle;    /* cores of the machine that no rank may run on */
     bool bound;  /* OpenMP's settings (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY) bind the
                     engine's threads, and stay in force */
-    bool placed; /* the wire's thread has a core that nothing computes on */
+    bool placed; /* the wire's thread has a core without compute threads */
     cpu_set_t set[CORES_USES];
     char list[CORES_TEXT_BYTES]; /* the allowed cores, such as "0-3,8"; cut if too long */
 };
@@ -51,8 +51,8 @@ void cores_divide(const cpu_set_t *masks, int ranks, int mine, int online, struc
  * topology is `topology`; fails on all ranks together. */
 int cores_find(MPI_Comm world, const struct topology *topology, struct cores *out);
 
-/* Divides the rank's cores between computing and communication. threads: compute threads; 0: as
- * many as possible. Returns the number of compute threads. Binds nothing yet. */
+/* Divides the rank's cores between computing and communication, without binding any thread.
+ * threads: compute threads; 0: as many as possible. Returns the number of compute threads. */
 int cores_place(struct cores *cores, int threads);
 
 /* Binds the calling thread, and threads that it starts from now on, to the cores of `use`. Does
@@ -66,8 +66,8 @@ void cores_enter_team(const struct cores *cores, int threads);
 /* Writes the cores of `use`, such as "0-6". */
 void cores_list(const struct cores *cores, enum cores_use use, char text[CORES_TEXT_BYTES]);
 
-/* Appends the different lists of a machine's ranks: "0,1". lists: rank 0's list; the next rank's
- * begins `stride` bytes later. */
+/* Appends each different list of cores of a machine's ranks once, as in "0,1". lists: text of each
+ * rank, `stride` bytes apart. */
 void cores_list_machine(const char *lists, size_t stride, const struct topology *topology,
                         int machine, struct strbuf *out);
 
@@ -75,8 +75,8 @@ void cores_list_machine(const char *lists, size_t stride, const struct topology 
  * the library chooses. */
 void cores_describe(const struct cores *cores, int threads, char text[CORES_PLACE_BYTES]);
 
-/* Appends a line for each different text, as in "Ranks 0-3 each: TEXT", in the order of the first
- * rank with it; "" gets no line. After CORES_LINES lines, one counts the texts left out. */
+/* Appends a line for each different text, "Ranks 0-3 each: TEXT", in order of ranks; "" gets no
+ * line. A line after the first CORES_LINES counts the texts left out. */
 enum { CORES_LINES = 16 };
 void cores_list_ranks(const char (*texts)[CORES_PLACE_BYTES], int ranks, struct strbuf *out);
 
@@ -84,9 +84,9 @@ void cores_list_ranks(const char (*texts)[CORES_PLACE_BYTES], int ranks, struct 
  * fails on all ranks together. */
 int cores_gather(MPI_Comm world, const char text[CORES_PLACE_BYTES], struct strbuf *out);
 
-/* Warns if the rank has one core while other cores of the machine are idle, if compute threads take
- * turns on a core, and if OMP_NUM_THREADS leaves the rank one thread for several cores. threads:
- * this rank's; 0: unknown. asked: --threads gives the number. */
+/* Warns if the rank has one core while the machine has idle cores, if compute threads share cores,
+ * or if OMP_NUM_THREADS leaves the rank one thread for several cores. threads: this rank's compute
+ * threads; 0: unknown. asked: --threads is given. */
 void cores_warn(const struct cores *cores, int threads, bool asked, int rank, struct log *log);
 
 #endif

@@ -42,7 +42,7 @@ bool course_saves_last(const struct course *course, int64_t end, bool stopped)
 /* Returns true if `score` is better than `than`; a NaN is never better. */
 static bool is_better(int sign, double score, double than)
 {
-    assert(sign == 1 || sign == -1); /* with sign 0 all scores would be alike */
+    assert(sign == 1 || sign == -1); /* with sign 0 no score would be better */
     return sign * score > sign * than;
 }
 
@@ -126,11 +126,11 @@ struct course_best course_find_best(const struct course *course, struct course_b
             continue;
         if (!file_exists(context, candidate.iteration))
             *gone = candidate;
-        else if (candidate.iteration > best.iteration) /* later best tests are better */
+        else if (candidate.iteration > best.iteration) /* a later `best` had a better score */
             best = candidate;
     }
     if (best.iteration >= 0)
         gone->iteration = -1;
-    assert(best.iteration <= course->first); /* tests after course->first are skipped above */
+    assert(best.iteration <= course->first); /* the loop skips later tests */
     return best;
 }

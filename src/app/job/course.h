@@ -21,27 +21,28 @@
 
 struct course {
     /* settings; constant */
-    int64_t first;              /* the iteration that training starts with */
+    int64_t first;              /* iteration that training starts with */
     int test_every, save_every; /* iterations; 0: never */
     bool tests_first;           /* a test before iteration 0 */
     bool tests_last;            /* a test after the last iteration, even if test_every says no */
-    bool saves, saves_last;     /* snapshots are written; one after the last iteration */
+    bool saves, saves_last;     /* snapshots are written; also after the last iteration */
     bool keeps_best;
-    int stop_after;            /* > 0: tests in a row without a better score that end training */
+    int stop_after; /* > 0: end of training after this number of tests in a row without a better
+                       score */
     int best_sign, early_sign; /* 1: a larger score is better; -1: a smaller one */
 
     /* state */
     struct course_best {
-        int64_t iteration; /* -1: no test. Iteration 0, before any training, is never the best */
+        int64_t iteration; /* -1: no test. Never 0, which is before any training */
         double score;
     } best;
     struct course_early {
         int64_t iteration;
         double score; /* NAN: none yet */
-        int tests;    /* tests since that iteration */
+        int tests;    /* tests since `iteration` */
     } early;
-    int64_t counted; /* the last test of test_every that counted; -1: none */
-    int64_t saved;   /* the last snapshot that was begun, or that training starts from; -1: none */
+    int64_t counted; /* iteration of the last test counted for the early stop; -1: none */
+    int64_t saved;   /* iteration of the last snapshot begun, or resumed from; -1: none */
 };
 
 /* Returns true if a test or a snapshot of every `every` iterations (0: never) is due at
@@ -51,7 +52,7 @@ static inline bool course_is_due(int every, int64_t iteration)
     return every > 0 && iteration % every == 0;
 }
 
-/* Sets the state to that before the first test; the settings stay. */
+/* Sets the state to no tests and no snapshots; the settings stay. */
 void course_open(struct course *course);
 
 /* Returns true if a test is due before `iteration`. */
@@ -63,20 +64,19 @@ bool course_saves_at(const struct course *course, int64_t iteration);
 /* Returns true if a test is due after the last iteration. end: number of iterations done. */
 bool course_tests_last(const struct course *course, int64_t end);
 
-/* Returns true if a snapshot is due after the last iteration. stopped: training ended early, by a
- * signal or a time limit, and a snapshot shall be written. */
+/* Returns true if a snapshot is due after the last iteration. stopped: a signal or a time limit
+ * ended training early, and asks for a snapshot. */
 bool course_saves_last(const struct course *course, int64_t end, bool stopped);
 
-/* Takes the result of a test: `score` decides the best test, `early_score` the early stop. Returns
- * a sum of the flags in this enum. */
+/* Flags that course_tested returns. */
 enum {
-    COURSE_BETTER = 1,    /* the test is the best so far */
-    COURSE_SAVE = 2,      /* the test's snapshot shall be written, and has not begun */
-    COURSE_FRUITLESS = 4, /* the test counted, and was no better for the early stop */
+    COURSE_BETTER = 1, /* the test is the best so far */
+    COURSE_SAVE = 2,   /* a snapshot of the test's iteration must be written, and has not begun */
+    COURSE_FRUITLESS = 4, /* the test counted for the early stop, without a better score */
 };
 int course_tested(struct course *course, int64_t iteration, double score, double early_score);
 
-/* Returns true if training shall end: stop_after tests in a row were no better. */
+/* Returns true if training must end: stop_after tests in a row had no better score. */
 bool course_is_over(const struct course *course);
 
 /* Notes that the snapshot of `iteration` begins. */
@@ -86,15 +86,14 @@ void course_saved(struct course *course, int64_t iteration);
  * best. */
 void course_remember(const struct course *course, const char *name, char *text, size_t bytes);
 
-/* Reads the text of course_remember; takes `best` only if the same output `name` decided it.
- * Returns false if the text is damaged. */
+/* Reads the text of course_remember. Takes `best` only if output `name` decided it. Returns false
+ * if the text is damaged. */
 bool course_recall(struct course *course, const char *name, const char *text);
 
-/* Returns the best test whose snapshot exists, for --keep-best of a resumed run: either `noted`,
- * from PREFIX.run, or the recalled test. `noted` may be of an iteration that the resumed run has
- * not reached, or older than the recalled test; the recalled test's snapshot may have been removed
- * when a better one was written. *gone: the better of the two if neither snapshot exists; its
- * iteration is -1 otherwise. */
+/* Returns the best test whose snapshot exists, for --keep-best of a resumed run: `noted` from
+ * PREFIX.run, or the recalled test. `noted` may be later than the resumed iteration, or older than
+ * the recalled test, whose snapshot may be removed after a better one. *gone: the better of both if
+ * neither snapshot exists; else iteration -1. */
 struct course_best course_find_best(const struct course *course, struct course_best noted,
                                     bool (*file_exists)(const void *context, int64_t iteration),
                                     const void *context, struct course_best *gone);

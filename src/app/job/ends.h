@@ -5,8 +5,8 @@
 enum signal_effect {
     SIGNAL_NOTHING,  /* "none": the signal is ignored */
     SIGNAL_SNAPSHOT, /* "snapshot": a snapshot after the running iteration */
-    SIGNAL_STOP, /* "stop": a snapshot after the running iteration, and the end. SIGINT writes none
-                    if the solver wants none after training; signals of schedulers always do */
+    SIGNAL_STOP, /* "stop": a snapshot after the running iteration, then the end. For SIGINT without
+                    a snapshot if the solver wants none after training */
 };
 
 enum signal_kind { SIGNAL_INT, SIGNAL_HUP, SIGNAL_TERM, SIGNAL_USR1, SIGNAL_XCPU, SIGNALS };
@@ -14,7 +14,7 @@ enum signal_kind { SIGNAL_INT, SIGNAL_HUP, SIGNAL_TERM, SIGNAL_USR1, SIGNAL_XCPU
 /* Time by which a run must be over. */
 struct deadline {
     double end;         /* clock_seconds of the end; INFINITY: no deadline */
-    double margin;      /* seconds before `end` by which all is done but the process's end */
+    double margin;      /* seconds before `end` at which only the process's end may remain */
     const char *whence; /* source, for messages: "--time-limit", "SLURM_JOB_END_TIME", ... */
 };
 

@@ -157,7 +157,7 @@ static int name_snapshots(struct job *job)
                         spec_complete_prefix(solver, job->options->solver));
 }
 
-/* Fails for settings that local_lr_auto (LARS: rates follow norms) cannot go with. */
+/* Fails for settings that exclude local_lr_auto (LARS: rates follow norms). */
 static int check_lars(const struct job *job)
 {
     const Caffe__SolverParameter *s = job->solver;
@@ -183,7 +183,7 @@ static int check_lars(const struct job *job)
     return 0;
 }
 
-/* Fails for a wrong average_decay, or if workers may have different weights. */
+/* Fails for an average_decay out of range, or if options let workers' weights differ. */
 static int check_average(const struct job *job)
 {
     const struct exchange_options *o = &job->options->exchange;
@@ -266,7 +266,7 @@ int job_read(struct job *job, char **notices)
     return note_files(job, notices);
 }
 
-/* Returns the samples of a worker's turn. */
+/* Returns the samples of a worker's turn (see `turn` in job.h). */
 static int64_t samples_of(const struct job *job, int worker)
 {
     return job->samples ? job->samples[worker] : (int64_t)job->batch * job_shares(job);
@@ -315,7 +315,7 @@ int job_find_threads_all(struct job *job)
     if (sends && job->worker)
         job->threads = cores_place(&job->cores, wanted);
     else if (sends && job->threads > 1)
-        cores_place(&job->cores, job->threads - 1); /* one for the server's wire */
+        cores_place(&job->cores, job->threads - 1); /* one core is left to the server's wire */
     cores_enter(&job->cores, CORES_ALL);
     return 0;
 }

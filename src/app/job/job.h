@@ -32,41 +32,41 @@ struct job {
 
     /* the training, from the solver file and the options */
     struct text_doc *doc;                 /* the solver file. Owned */
-    const Caffe__SolverParameter *solver; /* the solver's message, a part of doc */
-    struct solver_nets defs;              /* the nets' definitions. Owned */
+    const Caffe__SolverParameter *solver; /* solver message inside `doc` */
+    struct solver_nets defs;              /* definitions of the nets. Owned */
     struct rule rule;                     /* update rule of the parameters */
     struct policy policy;                 /* policy of the learning rate */
     int max_iter, iter_size;              /* end of training; passes per iteration */
     int batch;                            /* samples of a pass on one rank (of a grain) */
-    int global_batch; /* samples per iteration over all workers, as given or kept; 0: neither */
+    int global_batch; /* samples per iteration over all workers, given or resumed; 0: neither */
     int *samples;     /* per worker: samples of its turn (--balance); NULL: equal turns */
     struct shares {   /* state of --balance */
-        const char *saved; /* shares of the resumed run, in its saved plan; NULL: none. Borrowed */
+        const char *saved; /* resumed run's shares, from its saved plan; NULL: none. Borrowed */
         bool kept;         /* the resumed run's shares stay in use */
-        struct simulate_pace *pace; /* per worker: speed over the slowest's, share over rank 0's */
+        struct simulate_pace *pace; /* per worker: relative speed and share */
         double images_per_s;        /* rate of the slowest worker; 0: unknown, or equal speeds */
-        int *room; /* per worker: samples of a pass that fit into its memory, once measured */
+        int *room; /* per worker: samples per pass that its memory holds, once measured */
     } shares;
-    int64_t before, turn; /* samples in one round of the global order: before this worker, and of
-                             all workers. A worker's turn is one pass, or all its grains */
+    int64_t before, turn; /* samples of the workers before this one, and of all workers, in one turn
+                             each: one pass, or all grains of a worker */
     uint64_t seed;
     uint64_t records; /* records of the training data; 0: unknown */
 };
 
-/* Returns true if nothing is computed or the data are made up: then no data is read, and there are
- * no tests and no snapshots. */
+/* Returns true for an engine that computes nothing, or made-up data: no data is read, and no tests
+ * or snapshots are made. */
 static inline bool job_rehearses(const struct job *job)
 {
     return job->blank || job->options->fake_data;
 }
 
-/* Returns the number of arenas beside the weights in a snapshot: the rule's, and an average's. */
+/* Returns the number of arenas in a snapshot besides the weights: history and average. */
 static inline int job_histories(const struct job *job)
 {
     return job->rule.nhistory + (job->solver->average_decay > 0);
 }
 
-/* Returns the number of shares that a worker has of an iteration: its grains, or 1. */
+/* Returns the number of shares per worker and iteration: its grains with --reproducible, else 1. */
 static inline int job_shares(const struct job *job)
 {
     return job->options->reproducible ? job->iter_size : 1;
@@ -94,7 +94,7 @@ static inline const char *job_apart(const struct job *job)
                                                 : NULL;
 }
 
-/* Returns how many workers have losses of their own: 1 with --reproducible, else all. */
+/* Returns the number of workers whose losses differ: 1 with --reproducible, else all. */
 static inline int job_losses(const struct job *job)
 {
     return job->options->reproducible ? 1 : job->nworkers;
@@ -105,25 +105,24 @@ int job_open(struct job *job, MPI_Comm world, const struct trainer_options *opti
              struct log *log);
 void job_close(struct job *job);
 
-/* Reads the solver file and the nets that it names. *notices: remarks on these files, for the
- * caller to free. */
+/* Reads the solver file and its nets. *notices: remarks on these files; freed by the caller. */
 int job_read(struct job *job, char **notices);
 
-/* Decides how many threads compute, and on which cores; after topology_create. */
+/* Decides the number of compute threads, and their cores; after topology_create. */
 int job_find_threads_all(struct job *job);
 
 /* Sets global_batch: --global-batch, or without a given batch the resumed run's samples per
  * iteration, `kept` (0: unknown). Fails if the workers cannot share the batch evenly. */
 int job_keep_batch(struct job *job, int64_t kept);
 
-/* Cuts the batch into grains (--reproducible), and sets batch and iter_size; after job_keep_batch.
- * Fails if the workers cannot have the grains as whole branches of one tree. */
+/* Cuts the batch into grains (--reproducible): sets batch and iter_size; after job_keep_batch.
+ * Without --balance, several workers need equal numbers of grains, a power of two. */
 int job_cut_grains(struct job *job);
 
-/* Returns the samples of a pass on this rank, by options and shares; 0: the net's batch. */
+/* Returns this rank's samples per pass, from options and shares; 0: as the net says. */
 int job_batch(const struct job *job);
 
-/* Sets before and turn, once the batch is known. */
+/* Sets `before` and `turn`; after the batch is known. */
 void job_take_turns(struct job *job);
 
 /* Returns the weight of this worker's samples in a mean over workers; 1 if all shares are equal. */
@@ -132,18 +131,18 @@ double job_weight(const struct job *job);
 /* Returns the samples of an iteration over all workers. */
 int64_t job_samples(const struct job *job);
 
-/* Returns how many epochs `samples` samples are; 0 if the number of records is unknown. */
+/* Converts samples to epochs; returns 0 if the number of records is unknown. */
 double job_epochs(const struct job *job, double samples);
 
 /* Sets max_iter from --epochs, once the records and the batch are known. */
 int job_count_epochs(struct job *job);
 
-/* Returns the global number of the first sample of `iteration`; training begins at `at`. */
+/* Returns the global number of an iteration's first sample. at: state that training begins with. */
 struct train_state;
 uint64_t job_samples_before(const struct job *job, const struct train_state *at, int64_t iteration);
 
-/* Fails if files or options that must agree differ between ranks; the message says what differs,
- * and on which ranks. status: job_read's, which may be a failure that all ranks share. */
+/* Fails if files or options that must agree differ between ranks; the message says what differs and
+ * where. status: result of job_read, which may be a failure on all ranks. */
 int job_compare_all(const struct job *job, int status);
 
 /* Logs a sentence about the data. context: the job. Any rank, any thread. */

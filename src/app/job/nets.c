@@ -31,7 +31,7 @@ static int from_file(struct solver_nets *nets, const struct text_doc *solver_doc
     return 0;
 }
 
-/* Finds a net in the solver (`param`), or else in file `path`. field: its field, for messages. */
+/* Finds a net inside the solver (`param`) or in file `path`. field: solver field, for messages. */
 static int find_net(struct solver_nets *nets, const struct text_doc *doc, const char *path,
                     const Caffe__NetParameter *param, const char *field, struct origin *out)
 {

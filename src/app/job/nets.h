@@ -14,8 +14,8 @@ struct solver_nets {
     struct text_doc **docs; /* documents that the definitions point into */
 };
 
-/* Reads and filters the net to train and, if `tests`, the nets to test. Messages name solver file
- * and field. Not collective. */
+/* Reads and filters the net to train and, with `tests`, the test nets. Messages name the solver
+ * file and field. Not collective. */
 int solver_nets_load(const struct text_doc *solver_doc, const Caffe__SolverParameter *solver,
                      bool tests, struct solver_nets *out);
 

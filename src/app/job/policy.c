@@ -1,4 +1,4 @@
-/* Computes learning rates, in double precision, so that every rank and machine rounds once. */
+/* Computes learning rates in double precision, and rounds a rate once, at the end. */
 #include "job/policy.h"
 
 #include "util/choice.h"
@@ -142,7 +142,7 @@ static float stage_rate(const Caffe__SolverParameter *s, int64_t t)
 int32_t policy_step(const struct policy *p, int64_t first, int32_t step, int64_t t)
 {
     const Caffe__SolverParameter *s = p->solver;
-    int64_t next = first > p->warmup ? first : p->warmup; /* next iteration that may pass a step */
+    int64_t next = first > p->warmup ? first : p->warmup; /* first possible step */
 
     assert(first >= 0 && step >= 0 && t >= 0);
     if (t < p->warmup)

@@ -17,7 +17,7 @@ enum policy_type {
     POLICY_SIGMOID, /* base / (1 + exp(-gamma (t - stepsize))) */
     POLICY_COSINE,  /* min_lr + (base - min_lr) (1 + cos(pi t / max_iter)) / 2; min_lr from max_iter
                        on */
-    POLICY_MULTIFIXED, /* the rate of the first stage whose last iteration is not before t */
+    POLICY_MULTIFIXED, /* rate of the first stage that ends at t or later */
     POLICY_PLATEAU,    /* base gamma^(windows in which the loss found no new minimum) */
 };
 
@@ -28,26 +28,26 @@ struct policy {
     enum policy_type type;
     const Caffe__SolverParameter *solver; /* the type's other parameters; borrowed */
     int32_t max_iter;                     /* poly, cosine */
-    /* Warm-up, of every policy: before iteration `warmup` the rate goes straight from warmup_lr to
-     * base_lr, and the policy's memory does not change. */
+    /* Warm-up of any policy: before iteration `warmup` the rate goes linearly from warmup_lr to
+     * base_lr, and policy_memory does not change. */
     int32_t warmup;
     float warmup_lr;
 };
 
-/* Plateau's memory between iterations, besides current_step. */
+/* State of policy plateau, besides current_step. */
 struct policy_memory {
     double least;  /* least smoothed loss so far; INFINITY at the start */
-    int64_t event; /* iteration of `least`, or of the last drop if later */
+    int64_t event; /* iteration of `least`, or of the last fall of the rate if later */
 };
 
 /* Reads the solver's policy. Checks what the type needs: stepsize, max_iter, the order of
  * stepvalue. */
 int policy_from_solver(const Caffe__SolverParameter *solver, struct policy *policy);
 
-/* Returns a sentence about a setting that is hardly intended; NULL: none. */
+/* Returns a warning about a setting that is probably a mistake; NULL: none. */
 const char *policy_doubt(const struct policy *policy);
 
-/* Returns true if the rates depend on the end of training: poly, cosine. */
+/* Returns true if rates depend on max_iter: policies poly and cosine. */
 bool policy_follows_end(const struct policy *policy);
 
 /* Returns current_step of iteration t (from 0), which a snapshot after t saves. first: iteration at

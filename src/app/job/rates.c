@@ -1,5 +1,5 @@
-/* Remembers rates and losses. Snapshots hold this memory, so that a resumed run goes on as if it
- * had never stopped. */
+/* Keeps the state of rates and losses. Snapshots hold this state, so that a resumed run continues
+ * exactly. */
 #include "job/rates.h"
 
 #include "job/course.h"
@@ -46,14 +46,14 @@ static int32_t step_in(const struct rates *rates, int64_t iteration)
 
 float rates_of(const struct rates *rates, int64_t iteration)
 {
-    assert(iteration >= rates->first); /* the snapshot knows no earlier iterations */
+    assert(iteration >= rates->first); /* earlier iterations were before the snapshot */
     return policy_rate(rates->policy, iteration, step_in(rates, iteration));
 }
 
 int32_t rates_step(const struct rates *rates, int64_t iteration)
 {
     assert(iteration >= rates->first);
-    if (is_plateau(rates)) /* plateau knows the coming iteration's step */
+    if (is_plateau(rates)) /* known before the iteration begins */
         return step_in(rates, iteration);
     return iteration > rates->first ? step_in(rates, iteration - 1) : rates->step;
 }
@@ -80,8 +80,7 @@ double rates_smoothed(const struct rates *rates)
     return n > 0 ? sum / n : 0;
 }
 
-/* Adds a loss. When the window is full, *mean gets the mean of its losses over all workers,
- * otherwise NAN. */
+/* Adds a loss. *mean: if the window is full, mean of its losses over all workers; else NAN. */
 static int smooth(struct rates *rates, struct sync *sync, int nworkers, int64_t iteration,
                   double loss, double *mean)
 {
@@ -115,7 +114,7 @@ int rates_follow(struct rates *rates, struct sync *sync, int nworkers, int64_t i
     return 0;
 }
 
-/* ---- memory in snapshots ---- */
+/* ---- state in snapshots ---- */
 
 int rates_remember(const struct rates *rates, const struct course *course, const char *name,
                    struct sync *sync, int nworkers, struct train_state *state)
@@ -130,7 +129,7 @@ int rates_remember(const struct rates *rates, const struct course *course, const
         return -1;
     length = snprintf(state->memory, sizeof state->memory, "%a %" PRId64 " %a %" PRId64 " ",
                       rates->memory.least, rates->memory.event, sum / nworkers, rates->count);
-    assert((size_t)length < sizeof state->memory); /* any four numbers fit */
+    assert((size_t)length < sizeof state->memory); /* fits any four numbers */
     course_remember(course, name, state->memory + length, sizeof state->memory - (size_t)length);
     return 0;
 }

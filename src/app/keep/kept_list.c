@@ -1,4 +1,4 @@
-/* List of a run's snapshots: see kept_list.h. */
+/* Implements the list of kept_list.h. */
 #include "keep/kept_list.h"
 
 #include "util/alloc.h"
@@ -20,10 +20,10 @@ void kept_free(struct kept_list *list)
     kept_open(list, list->keep);
 }
 
-/* Returns the index of that iteration, or the index at which to insert it. */
+/* Returns the index of `iteration`, or the index at which to insert it. */
 static int place_of(const struct kept_list *list, int64_t iteration)
 {
-    int at = list->count; /* from the end: the best may be written after a newer snapshot */
+    int at = list->count; /* search from the end: the best may be written after a newer snapshot */
 
     while (at > 0 && list->entries[at - 1].iteration >= iteration)
         at--;
@@ -91,8 +91,8 @@ bool kept_take_surplus(struct kept_list *list, int64_t *iteration)
     int surplus = -list->keep;
 
     if (list->named < 0 && list->best.iteration >= 0)
-        return false; /* any snapshot may be PREFIX_best since an earlier start */
-    for (int pass = 0; pass < 2; pass++) /* first pass counts, second takes */
+        return false; /* PREFIX_best may still name any snapshot of an earlier start */
+    for (int pass = 0; pass < 2; pass++) /* counts the surplus, then takes the oldest */
         for (int i = 0; i < list->count; i++) {
             struct kept entry = list->entries[i];
             if (entry.iteration == list->best.iteration || entry.iteration == list->named)

@@ -1,6 +1,6 @@
-/* The lock on a prefix. The one trick: if owner and reader share a kernel and a process namespace,
- * the process's number and start time show whether it lives, so a restart after a crash waits for
- * nothing. For other owners only the file's age tells. */
+/* Locks a prefix. The one trick: if owner and reader share a kernel and a process namespace, the
+ * process's number and start time show if the owner lives, so a restart after a crash need not
+ * wait. For other owners only the file's age counts. */
 #define _GNU_SOURCE
 #include "keep/prefix_lock.h"
 
@@ -25,16 +25,16 @@ enum { TEXT_BYTES = 512, NAME_BYTES = 128 };
 /* Owner of a lock, as its file says. */
 struct owner {
     char run[RUN_NAME_BYTES], host[NAME_BYTES];
-    char kernel[NAME_BYTES]; /* kernel's boot and process namespace; process numbers can be compared
-                                only if both are equal */
+    char kernel[NAME_BYTES]; /* boot and process namespace; process numbers are comparable if these
+                                are equal */
     long pid;
-    unsigned long long started; /* start of the process, in the kernel's ticks */
+    unsigned long long started; /* start time of the process, in the kernel's ticks */
 };
 
 struct prefix_lock {
     char *path;
     struct owner me;
-    struct owner before; /* the lock's owner while this process waited; .pid 0: none */
+    struct owner before; /* owner of the lock while this process waited; .pid 0: none */
     int fd;              /* open file that the link names */
     struct stat file;
     pthread_t toucher;
@@ -55,7 +55,7 @@ static bool read_begin(const char *path, char *text, size_t room)
     return in != NULL;
 }
 
-/* Returns the start of a process in ticks; 0: no such process. */
+/* Returns the start time of a process in ticks; 0: no such process. */
 static unsigned long long start_of(long pid)
 {
     char name[64], text[1024], *behind;
@@ -64,7 +64,7 @@ static unsigned long long start_of(long pid)
     snprintf(name, sizeof name, "/proc/%ld/stat", pid);
     if (!read_begin(name, text, sizeof text))
         return 0;
-    behind = strrchr(text, ')'); /* a program's name may contain anything */
+    behind = strrchr(text, ')'); /* skips the program's name, which may contain ')' */
     if (!behind || sscanf(behind + 1,
                           " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
                           "%*s %*s %llu",
@@ -105,7 +105,7 @@ static bool same_owner(const struct owner *a, const struct owner *b)
            !strcmp(a->host, b->host);
 }
 
-/* ---- life of the file ---- */
+/* ---- the lock's file ---- */
 
 static int write_owner(int fd, const char *path, const struct owner *me)
 {
@@ -119,7 +119,7 @@ static int write_owner(int fd, const char *path, const struct owner *me)
     return 0;
 }
 
-/* Creates this process's file beside the lock, for linking; its time is the file system's now. */
+/* Creates this process's own file beside the lock, for linking, with the file system's time. */
 static int make_own_file(const char *path, const struct owner *me, char **name, int *fd)
 {
     struct strbuf own_path = {0};
@@ -139,8 +139,8 @@ static int make_own_file(const char *path, const struct owner *me, char **name, 
     return status;
 }
 
-/* Returns true if this process now holds the lock. A file server's lost answer may report a failed
- * link that was made, so the number of links decides. */
+/* Returns true if this process now holds the lock. The number of links decides, because a file
+ * server may report failure for a link that it made. */
 static bool try_link(const char *own_path, const char *path, int fd)
 {
     struct stat file;
@@ -150,7 +150,8 @@ static bool try_link(const char *own_path, const char *path, int fd)
         return true;
     if (errno != EPERM && errno != ENOTSUP && errno != ENOSYS)
         return fstat(fd, &file) == 0 && file.st_nlink > 1;
-    /* no hard links here: whoever creates the path has the lock, and moves its file there */
+    /* without hard links, the process that creates the path has the lock and moves its file
+     * there */
     place = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (place < 0)
         return false;
@@ -158,15 +159,15 @@ static bool try_link(const char *own_path, const char *path, int fd)
     return rename(own_path, path) == 0;
 }
 
-/* Last touch of a lock, by the file system's clock, and the time we first saw that touch, by our
- * clock. */
+/* Last touch of a lock by the file system's clock, and time by our clock when the touch was first
+ * seen. */
 struct sight {
     struct timespec touched;
     double since;
 };
 
-/* Returns the lock's age in seconds by the file system's clock; negative: the lock is gone. If the
- * clock was set back: the seconds since we first saw the touch. */
+/* Returns the lock's age in seconds by the file system's clock, at least the time since the touch
+ * was first seen by our clock; negative: the lock is gone. */
 static double age_of(const char *path, int own_fd, struct sight *sight)
 {
     struct stat lock, now;
@@ -205,7 +206,7 @@ static void remove_stale(const char *path, const char *own_path, const struct ow
     if (!strbuf_status(&aside) && rename(path, strbuf_text(&aside)) == 0) {
         if (read_owner(strbuf_text(&aside), &moved) && !same_owner(&moved, stale) &&
             link(strbuf_text(&aside), path) != 0)
-            error_clear(); /* a third process has the lock: the next round sees it */
+            error_clear(); /* a third process has the lock, and the next round finds it */
         unlink(strbuf_text(&aside));
     }
     strbuf_free(&aside);
@@ -224,8 +225,8 @@ static void pause_a_second(void)
     nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
 }
 
-/* Tries for the lock in rounds, until this process has the lock or another clearly holds it.
- * *before: owner that left in order while this process waited. */
+/* Tries to take the lock until this process has it, or another process surely holds it. *before:
+ * owner that released the lock while this process waited. */
 static int contend(const char *path, const char *own_path, int fd, const struct owner *me,
                    bool patient, struct log *log, struct owner *before)
 {
@@ -282,7 +283,7 @@ static int contend(const char *path, const char *own_path, int fd, const struct 
 
 /* ---- touching ---- */
 
-/* Touches the lock until cancelled, which happens in the sleep. */
+/* Touches the lock until the thread is cancelled, which can happen in the sleep only. */
 static void *touch(void *argument)
 {
     const struct prefix_lock *lock = argument;
@@ -355,7 +356,7 @@ int prefix_lock_check(const struct prefix_lock *lock)
     if (!lock)
         return 0;
     if (stat(lock->path, &now) != 0)
-        return 0; /* removed, or the folder is gone: nobody else has the lock */
+        return 0; /* the file was removed, so no other process has the lock */
     if (now.st_dev == lock->file.st_dev && now.st_ino == lock->file.st_ino)
         return 0;
     if (!read_owner(lock->path, &owner))

@@ -1,7 +1,7 @@
-/* Finds the run whose snapshots a training writes and reads. The one rule: a run goes on from its
- * own snapshots alone, whatever else lies under the prefix, so that no job ends with the model of
- * another. Every snapshot and PREFIX.run hold the run's name and what it trains; --snapshot=FILE
- * asks for neither. */
+/* Finds the run whose snapshots training writes and reads. The one rule: a run resumes from its own
+ * snapshots alone, whatever other files the prefix has, so that no job ends with another job's
+ * model. Every snapshot and PREFIX.run hold the run's name and what it trains; --snapshot=FILE
+ * checks neither. */
 #include "keep/run_internal.h"
 
 #include "keep/scores.h"
@@ -19,16 +19,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FRUITLESS_STARTS = 3 }; /* starts in a row without a new snapshot; the next start fails */
+enum { FRUITLESS_STARTS = 3 }; /* starts in a row without a new snapshot before a start fails */
 
-/* ---- which run ---- */
+/* ---- finding the run ---- */
 
 char *run_best_model(const struct training_run *run)
 {
     return snapshot_model_path(run_prefix(run), SNAPSHOT_BEST, run_writes_binary(run));
 }
 
-/* Takes the run's name from the newest state, if PREFIX.run of a resumed run is gone. */
+/* Takes the name of a resumed run from its newest state if PREFIX.run is missing. */
 static int name_of_newest(struct training_run *run)
 {
     const struct checkpoint_entry *newest = &run->list.entries[0];
@@ -46,7 +46,7 @@ static bool is_own(const struct training_run *run, const struct checkpoint_entry
     return entry->owner.run && !strcmp(entry->owner.run, run->file.run);
 }
 
-/* Fails if --run without --resume names a run that has snapshots: the new run would take these for
+/* Fails if --run without --resume names a run that has snapshots, which the new run would take for
  * its own. */
 static int check_fresh(const struct training_run *run)
 {
@@ -83,14 +83,14 @@ static const struct checkpoint_entry *newest_candidate(const struct training_run
     return NULL;
 }
 
-/* Returns true if PREFIX.run is of the run that goes on. */
+/* Returns true if PREFIX.run belongs to the run being resumed. */
 static bool is_known(const struct training_run *run)
 {
     return run->found.run[0] && !strcmp(run->found.run, run->file.run);
 }
 
-/* Returns true if nothing is left to do; a run that was stopped or killed in its last test, after
- * the last iteration, still has that test. */
+/* Returns true if nothing is left to do. A run that ended in the test after its last iteration must
+ * repeat that test. */
 static bool has_reached_end(const struct training_run *run, int64_t iteration)
 {
     bool unfinished = run->job->options->resume && is_known(run) && run->found.end != RUN_DONE &&
@@ -183,7 +183,7 @@ int run_open_all(struct training_run *run)
     return agree_share_text(world, &run->saved_plan);
 }
 
-/* ---- comparison with the run found ---- */
+/* ---- comparison with the found run ---- */
 
 int run_check_same(struct training_run *run)
 {
@@ -213,7 +213,7 @@ int run_check_same(struct training_run *run)
 
 /* ---- resuming ---- */
 
-/* Returns the newest snapshot for which `is` is true. *count: number of such snapshots. */
+/* Returns the newest snapshot for which `is` returns true. *count: number of such snapshots. */
 static const struct checkpoint_entry *
 newest_where(const struct training_run *run,
              bool (*is)(const struct training_run *, const struct checkpoint_entry *), int *count)
@@ -271,13 +271,14 @@ static void tell_others(const struct training_run *run)
                  newest->owner.run ? newest->owner.run : "unknown", run->file.run);
 }
 
-/* Checks the solver type of the history. Caffe takes any type with as many arrays, but arrays of
- * another meaning, such as momentum for a sum of squares, would give NaN or no training at all. */
+/* Checks the solver type of the history; Caffe's has none. Caffe accepts any type with as many
+ * arrays, but arrays of another meaning, such as momentum for sums of squares, would give NaN or no
+ * progress. */
 static int check_rule(const struct training_run *run, const char *path, const char *type)
 {
     enum rule_kind now = run->job->rule.kind, then;
 
-    if (!type || rule_kind_from_name(type, &then) || then == now) { /* Caffe writes no type */
+    if (!type || rule_kind_from_name(type, &then) || then == now) {
         error_clear();
         return 0;
     }
@@ -411,7 +412,7 @@ static int count_start(struct training_run *run, int64_t first)
                      run->file.run, FRUITLESS_STARTS, first, run->path);
 }
 
-/* Says once that a killed run has nothing to resume from. */
+/* Logs once that a killed run would have no snapshot to resume from. */
 static void tell_unsaved(const struct training_run *run, int64_t first)
 {
     const struct trainer_options *o = run->job->options;

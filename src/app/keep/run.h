@@ -1,5 +1,5 @@
-/* The run: whose snapshots are written and resumed, under which prefix. Rank 0 holds it; on other
- * ranks all fields are zero but those marked "on all ranks". */
+/* The run: name and prefix of the snapshots that training writes and resumes from. Rank 0 holds the
+ * run. On other ranks all fields are zero except those marked "on all ranks". */
 #ifndef POSEIDON_KEEP_RUN_H
 #define POSEIDON_KEEP_RUN_H
 
@@ -21,32 +21,31 @@ struct training_run {
     bool (*told_to_stop)(const enum signal_effect effects[SIGNALS]); /* signals_stop_pending */
     struct net *net;                /* net to train; NULL: before it is made */
     struct net *average;            /* net whose parameters average the weights; NULL: no average */
-    bool keeps;                     /* the run writes snapshots: it has a lock and PREFIX.run */
+    bool keeps;                     /* snapshots are written, with a lock and PREFIX.run */
     char *path;                     /* path of PREFIX.run. Owned */
-    struct run_file file;           /* PREFIX.run as this run writes it. Owned */
-    struct run_file found;          /* PREFIX.run as found at start; .run "": no file. Owned */
+    struct run_file file;           /* PREFIX.run as the run writes it. Owned */
+    struct run_file found;          /* PREFIX.run at the start; .run "": no file. Owned */
     struct prefix_lock *lock;       /* Owned */
     struct snapshot_writer *writer; /* NULL before the first snapshot. Owned */
     struct checkpoint_list list;    /* solver states under the prefix, for --resume. Owned */
-    struct strbuf about;            /* text of what is trained, hashed in `digest`. Owned */
+    struct strbuf about;            /* description of what is trained, hashed in `digest`. Owned */
     char digest[SHA256_HEX];
     int64_t global_batch;   /* samples per iteration of the resumed run; 0: unknown. On all ranks */
     char *saved_plan;       /* plan of the resumed run; NULL: unknown. On all ranks. Owned */
     char *plan;             /* plan of this run, for its snapshots. Owned */
     char *model;            /* path of the resumed model; NULL: none. Owned */
-    double residuals_bytes; /* bytes of residuals per snapshot; 0: the schemes have none. On all
-                               ranks */
+    double residuals_bytes; /* bytes of residuals per snapshot; 0: none. On all ranks */
     double residuals_seconds; /* seconds of the last writing of residuals */
-    double stall;             /* seconds that training stood still for the last snapshot */
-    bool told_pace;           /* the log says how far apart snapshots are */
-    double ends; /* rank 0's deadline, by this rank's clock_seconds; INFINITY: none. On all ranks */
+    double stall;             /* seconds that the last snapshot stopped training */
+    bool told_pace;           /* the log has said how far apart snapshots are */
+    double ends; /* rank 0's deadline in this rank's clock_seconds; INFINITY: none. On all ranks */
 };
 
-/* Locks the prefix and finds the run to resume. run->job and told_to_stop are set, all other
- * fields are zero. Before nets are made. Collective. */
+/* Locks the prefix and finds the run to resume; before nets are made. The caller has set run->job
+ * and told_to_stop, and zeroed the rest. Collective. */
 int run_open_all(struct training_run *run);
 
-/* Fails if the run to resume trains something else; after `about`, `digest` and max_iter are known.
+/* Fails if the run to resume trains something else. After `about`, `digest` and max_iter are known.
  * Rank 0. */
 int run_check_same(struct training_run *run);
 
@@ -54,55 +53,54 @@ int run_check_same(struct training_run *run);
  * false if the run has no state. Rank 0. */
 int run_resume(struct training_run *run, float *history, struct train_state *at, bool *resumed);
 
-/* Returns true if the resumed state is this run's own snapshot of `iteration`, in the form in which
- * the run writes, so that it need not be written again. */
+/* Returns true if the resumed state is this run's own snapshot of `iteration`, in the file format
+ * that the run writes, so that no new snapshot is needed. */
 bool run_has_written(const struct training_run *run, int64_t iteration);
 
 /* Returns true if training from `at` has nothing left to do, not even an interrupted last test, and
- * logs it. Rank 0. */
+ * logs this. Rank 0. */
 bool run_is_finished(const struct training_run *run, const struct train_state *at);
 
 /* Reads the solver state of --snapshot=FILE into the net, `history` and *at. Rank 0. */
 int run_take_state(struct training_run *run, const char *path, float *history,
                    struct train_state *at);
 
-/* Deals the residuals of the resumed state (if `resumed`) to the ranks that keep them. Before
+/* Distributes the resumed state's residuals (if `resumed`) to the ranks that keep them; before
  * sync_start. Collective. */
 int run_load_residuals_all(struct training_run *run, struct sync *sync,
                            const struct train_state *at, bool resumed);
 
-/* Writes all ranks' residuals to files of the snapshot of state->iteration, and lists them in
- * state->residuals; if they cannot be written, the list is empty, with a warning. Collective. */
+/* Writes all ranks' residuals to files of the snapshot of state->iteration, and lists the files in
+ * state->residuals. After a failure warns and leaves the list empty. Collective. */
 int run_save_residuals_all(struct training_run *run, struct sync *sync, struct train_state *state);
 
-/* Removes residuals of `iteration` that belong to no snapshot, unless another run has the prefix.
+/* Removes residuals of `iteration` that belong to no snapshot, unless another run holds the prefix.
  * Rank 0. */
 void run_drop_residuals(const struct training_run *run, int64_t iteration);
 
-/* --keep-best: finds the best test whose snapshot exists, of a resumed run. Collective. */
+/* Finds the best test of a resumed run whose snapshot exists (--keep-best). Collective. */
 int run_find_best_all(struct training_run *run, bool resumed, struct scores *scores);
 
-/* Notes in PREFIX.run that training begins at iteration `first` with `plan`, which the run takes
- * over. Fails if it is the fourth start in a row without a newer snapshot. Rank 0. */
+/* Notes in PREFIX.run that training begins at iteration `first`. Takes ownership of `plan`. Fails
+ * at the fourth start in a row without a newer snapshot. Rank 0. */
 int run_begin(struct training_run *run, int64_t first, char *plan);
 
-/* Notes in PREFIX.run that training ended; stopped: before max_iter. Rank 0. */
+/* Notes in PREFIX.run that training ended. stopped: before max_iter. Rank 0. */
 int run_end(struct training_run *run, bool stopped);
 
 /* Allocates the memory for snapshots, if the run writes any. Rank 0. */
 int run_expect_saving(struct training_run *run);
 
-/* Copies parameters (host memory), history and state, to be written as a snapshot while training
- * goes on. Fails if a value is not finite, if another run has the prefix, and if an earlier
- * snapshot could not be composed. Rank 0. */
+/* Copies parameters (host memory), history and state, to be written as a snapshot during training.
+ * Fails if a value is not finite, if another run holds the prefix, or if an earlier snapshot could
+ * not be composed. Rank 0. */
 int run_save(struct training_run *run, const struct rates *rates, const float *history,
              const struct train_state *state);
 
-/* After the last iteration, number `end`: fails if a parameter is not finite, unless a snapshot of
- * that iteration has compared them. Rank 0. */
+/* Fails if a parameter is not finite after the last iteration, number `end`. Rank 0. */
 int run_check_values(struct training_run *run, const struct rates *rates, int64_t end);
 
-/* --keep-best: keeps the snapshot of iteration course->best, which is written or saved next. Rank
+/* Marks the snapshot of course->best as the best (--keep-best); it is on disk or saved next. Rank
  * 0. */
 int run_mark_best(struct training_run *run, const struct course *course);
 
@@ -116,15 +114,16 @@ int run_finish_saving(struct training_run *run, bool patient);
 /* Returns the seconds from copy to disk of a snapshot; an estimate before the first one. Rank 0. */
 double run_saving_seconds(const struct training_run *run);
 
-/* Parses --snapshot-every into a struct saving_pace: a duration, or a part of the time as "1%". */
+/* Parses --snapshot-every into a struct saving_pace: a duration, or a fraction of the time as
+ * "1%". */
 int saving_pace_parse(const char *option, const char *text, void *target);
 
-/* Returns true if a snapshot is due `since` seconds after the last one, by --snapshot-every. With a
- * part of the time: if what the last snapshot cost, training's stall and the writer's processor
- * time, is no larger a part of `since`. Says once where that makes snapshots rare. Rank 0. */
+/* Returns true if --snapshot-every wants a snapshot `since` seconds after the last one. With a
+ * fraction P%: if the last snapshot's cost, training's stall plus the writer's processor time, is
+ * at most P% of `since`. Logs once if snapshots become rare. Rank 0. */
 bool run_saving_is_due(struct training_run *run, double since);
 
-/* Writes the copied snapshots and unlocks the prefix, after a failure whose message stays. */
+/* Writes copied snapshots and unlocks the prefix after a failure, whose error message is kept. */
 void run_abandon(struct training_run *run);
 
 /* Unlocks the prefix and frees everything. */

@@ -1,4 +1,4 @@
-/* Reads and writes a run's file. One table drives reading and writing of the numbers. */
+/* Reads and writes PREFIX.run. One table drives reading and writing of the numbers. */
 #include "keep/run_file.h"
 
 #include "util/choice.h"
@@ -91,7 +91,7 @@ static bool read_number(const char *text, const struct number *number, struct ru
     return end != text && !*end && !errno && *out >= number->least && *out <= number->most;
 }
 
-/* Stores a figure; false: its value is invalid. Skips keys of later versions. */
+/* Stores a value under its key; false: the value is invalid. Skips keys of later versions. */
 static bool take_figure(struct run_file *file, const char *key, const char *value)
 {
     int end;

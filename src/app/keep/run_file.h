@@ -1,6 +1,6 @@
-/* PREFIX.run: names the run whose snapshots have a prefix. One line "KEY<tab>VALUE" per figure;
- * then lines that say what the run trains, each behind a "+", for messages about a difference.
- * Plain text for job scripts and people, written whole or not at all. Not collective: rank 0. */
+/* PREFIX.run: names the run that owns a prefix's snapshots. Each line is "KEY<tab>VALUE"; lines
+ * that begin with "+" say what the run trains, for error messages. Plain text for job scripts and
+ * people, replaced as a whole. Not collective: rank 0. */
 #ifndef POSEIDON_KEEP_RUN_FILE_H
 #define POSEIDON_KEEP_RUN_FILE_H
 
@@ -24,10 +24,10 @@ struct run_file {
     enum run_end end;
     int64_t iteration;    /* iteration of the newest snapshot; -1: none yet */
     int64_t begun;        /* iteration at which the last start began */
-    int64_t starts;       /* count of consecutive starts that began at `begun` */
+    int64_t starts;       /* number of starts in a row at iteration `begun` */
     int64_t global_batch; /* samples per iteration, over all workers */
     int64_t ranks;        /* ranks of the last start */
-    int64_t best;         /* iteration of the best snapshot by the output best_of; -1: none */
+    int64_t best;         /* iteration of the best snapshot by output best_of; -1: none */
     double best_score;
     char best_of[RUN_NAME_BYTES]; /* output that decides which snapshot is the best; "": none */
 };
@@ -35,8 +35,8 @@ struct run_file {
 /* Returns "PREFIX.run", for the caller to free; NULL: no memory. */
 char *run_file_path(const char *prefix);
 
-/* Reads a run's file; run_file_free frees *out. *found false: no file, and *out is empty. Fails for
- * a file of another kind. */
+/* Reads a run's file; run_file_free frees *out. *found false: no file, and *out is empty. Fails if
+ * the file is no run's file. */
 int run_file_read(const char *path, struct run_file *out, bool *found);
 int run_file_write(const char *path, const struct run_file *file);
 void run_file_free(struct run_file *file);
@@ -45,7 +45,7 @@ void run_file_free(struct run_file *file);
  * why. */
 int run_check_name(const char *name);
 
-/* Makes a name that no other run has: 12 random hexadecimal digits. */
+/* Makes a new name: 12 random hexadecimal digits. */
 int run_new_name(char out[RUN_NAME_BYTES]);
 
 #endif

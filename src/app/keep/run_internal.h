@@ -1,4 +1,4 @@
-/* PRIVATE to run.c and run_saving.c. */
+/* Private header of run.c and run_saving.c. */
 #ifndef POSEIDON_KEEP_RUN_INTERNAL_H
 #define POSEIDON_KEEP_RUN_INTERNAL_H
 
@@ -15,8 +15,8 @@ static inline bool run_writes_binary(const struct training_run *run)
            CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__BINARYPROTO;
 }
 
-/* Writes PREFIX.run, if the run writes snapshots. On one thread at a time: the writer's between the
- * first snapshot and the last. */
+/* Writes PREFIX.run, if the run writes snapshots. Called by one thread at a time: by the writer's
+ * thread between the first snapshot and the last. */
 int run_write_file(struct training_run *run);
 
 #endif

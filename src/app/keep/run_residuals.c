@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Writes the layout of residuals for a snapshot; their number comes first (snapshot_state). */
+/* Writes the layout of residuals as text, the number of arenas first (see snapshot_state). */
 static void describe(const struct sync_residuals *of, char *text, size_t bytes)
 {
     snprintf(text, bytes, "%d: leaders %d sums %d bases %d gradients %" PRId64,
@@ -30,7 +30,7 @@ static struct sync_residuals recall(const char *text)
     return of;
 }
 
-/* Logs what became of the residuals of the state that was read. */
+/* Compares the state's residuals, `from`, with this start's, `to`. left: residuals dropped. */
 static void tell(struct log *log, const struct sync_residuals *from,
                  const struct sync_residuals *to, size_t left)
 {

@@ -1,4 +1,4 @@
-/* Saves a training's snapshots by the writer, which has a thread of its own. */
+/* Saves snapshots of training through the writer, which has its own thread. */
 #include "keep/run_internal.h"
 
 #include "job/rates.h"
@@ -14,17 +14,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Seconds of retrying the last snapshot: after a failure and at least; without a time limit. */
+/* Seconds of retrying the last snapshot: at least, and after a failure; without a time limit. */
 enum { LAST_TRIES_SECONDS = 15, LONG_TRIES_SECONDS = 600 };
 
-/* With --snapshot-every=P%: seconds before the first snapshot, and between snapshots that are rare.
- */
+/* With --snapshot-every=P%: seconds before the first snapshot; least gap that is logged as rare. */
 enum { FIRST_SAVING_SECONDS = 1, RARE_SAVING_SECONDS = 60 };
 
-#define USUAL_SAVING_Bps 50e6 /* rate before the first snapshot: a busy file server's */
+#define USUAL_SAVING_Bps 50e6 /* assumed before the first snapshot: a busy file server's rate */
 
-/* Notes a snapshot in PREFIX.run. On the writer's thread, which alone touches run->file between the
- * first snapshot and the last. */
+/* Notes a snapshot in PREFIX.run. Runs on the writer's thread, which alone uses run->file between
+ * the first snapshot and the last. */
 static int note_snapshot(void *context, int64_t iteration)
 {
     struct training_run *run = context;
@@ -49,7 +48,7 @@ static bool is_told_to_stop(void *context)
     return run->told_to_stop(run->job->options->signals);
 }
 
-/* Returns true for a resumed run's best snapshot if only its score had it saved. */
+/* Returns true if `iteration` is a resumed run's best snapshot, saved only for its score. */
 static bool was_not_due(const struct training_run *run, int64_t iteration)
 {
     return iteration == run->file.best && iteration != run->file.begun &&
@@ -89,12 +88,12 @@ static int open_writer(struct training_run *run)
     return 0;
 }
 
-/* Adds iteration and advice to the message about values that are not finite. */
+/* Adds iteration and advice to the error about values that are not finite. */
 static int report_nonfinite(struct training_run *run, const struct rates *rates, int64_t iteration)
 {
     char *where = strdup(error_text()), *newest = NULL;
 
-    (void)run_finish_saving(run, false); /* an earlier snapshot may be on its way */
+    (void)run_finish_saving(run, false); /* an earlier snapshot may still be written */
     if (run->writer)
         newest = snapshot_writer_newest(run->writer);
     error_set("after iteration %" PRId64
@@ -140,7 +139,7 @@ int run_expect_saving(struct training_run *run)
     const struct trainer_options *o = run->job->options;
     bool saves = run->job->solver->snapshot > 0 || o->snapshot_every.seconds > 0 ||
                  o->snapshot_every.share > 0;
-    bool keeps = run->keeps && (o->keep > 0 || o->keep_best); /* to prune what a kill has left */
+    bool keeps = run->keeps && (o->keep > 0 || o->keep_best); /* prunes after a kill */
 
     return run->job->rank == 0 && !job_rehearses(run->job) && (saves || keeps) && !run->writer
                ? open_writer(run)
@@ -151,7 +150,7 @@ int run_mark_best(struct training_run *run, const struct course *course)
 {
     if (!course->keeps_best)
         return 0;
-    assert(run->keeps && course->best.iteration > 0); /* nothing is trained at iteration 0 */
+    assert(run->keeps && course->best.iteration > 0); /* iteration 0 is before training */
     if (!run->writer && open_writer(run))
         return -1;
     snapshot_writer_mark_best(run->writer, course->best.iteration, course->best.score);
@@ -192,7 +191,7 @@ bool run_saving_is_due(struct training_run *run, double since)
 
     if (pace->share <= 0)
         return pace->seconds > 0 && since >= pace->seconds;
-    if (work < 0) /* on its way */
+    if (work < 0) /* still being written */
         return false;
     lasts = run->writer ? snapshot_writer_seconds(run->writer) : 0;
     apart = lasts > 0 ? (run->stall + work) / pace->share : FIRST_SAVING_SECONDS;

@@ -1,7 +1,7 @@
-/* Finds the best test by an output of the first test net: the least loss, or the most of another
- * output, such as an accuracy. --keep-best[=OUTPUT] keeps that test's snapshot. --stop-after=N ends
- * training when N tests in a row found nothing better; rank 0 tells the dedicated servers with the
- * next question about signals. */
+/* Finds the best test by one output of the first test net: the least loss, or the largest value of
+ * another output, such as an accuracy. --keep-best[=OUTPUT] keeps the best test's snapshot.
+ * --stop-after=N ends training after N tests in a row without a better score; rank 0 informs
+ * dedicated servers (agree_signals.c). */
 #include "keep/scores.h"
 
 #include "report/outputs.h"
@@ -31,8 +31,8 @@ static int accuracy_of(const struct net *net, const char **name)
     return -1;
 }
 
-/* Finds the output by which tests are compared. given: --keep-best's name; "": an accuracy; NULL:
- * not asked for, so an accuracy, else the first loss, else none. *names: list of possible names. */
+/* Finds the output that decides the best test. given: --keep-best's name; "": an accuracy; NULL: no
+ * --keep-best: an accuracy, else the first loss, else none. *names: list of possible names. */
 static void find_output(struct scores *scores, const char *given, const struct net *test,
                         struct strbuf *names)
 {
@@ -56,7 +56,7 @@ static void find_output(struct scores *scores, const char *given, const struct n
     }
 }
 
-/* Finds the output for --stop-after, independent of the best test's. */
+/* Finds the output for --stop-after, which may differ from the best test's output. */
 static void find_early(struct scores *scores, const struct net *test)
 {
     scores->early_name = "loss";
@@ -66,8 +66,8 @@ static void find_early(struct scores *scores, const struct net *test)
         scores->early_output = (int)outputs_count(test);
 }
 
-/* Sets the course's settings. A rehearsal has neither tests nor snapshots; a run whose end the
- * command line sets, not the solver, ends with a test. */
+/* Sets the course's settings. Without real data there are no tests or snapshots. If the command
+ * line sets the run's end, a last test is added. */
 static void plan_course(struct course *course, const struct job *job, int64_t first)
 {
     const struct trainer_options *o = job->options;

@@ -1,6 +1,6 @@
-/* The snapshot writer's thread and its slots: copies that are filled (full), written (busy) and
- * free again. A newer snapshot replaces a copy that waits for its next try. If that copy is the
- * awaited best, the newer snapshot takes the second slot. Copies untried or being written stay. */
+/* Runs the writer's thread over two slots, which hold copies: full, then busy while written, then
+ * free. A new snapshot replaces a copy that waits for another try. If that copy is the awaited
+ * best, the new snapshot takes the other slot. An untried or busy copy is never replaced. */
 #include "keep/snapshot_writer.h"
 
 #include "snapshot/snapshot.h"
@@ -22,8 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STEPS_BACK = 10 }; /* niceness added: a tenth of a core where others compute */
-/* Seconds between tries in training (PAUSE) and after (HASTY), and between the warnings after. */
+enum { STEPS_BACK = 10 }; /* added niceness: about a tenth of a core beside compute threads */
+/* Seconds between tries, in training (PAUSE) and after (HASTY); between warnings after training. */
 enum {
     FIRST_PAUSE = 10,
     LONGEST_PAUSE = 300,
@@ -51,7 +51,7 @@ struct snapshot_writer {
     double next;    /* time of the next try after a failure */
     double warned;  /* time of the last warning */
     int pause;      /* seconds to wait after the next failure */
-    bool hopeless;  /* no later snapshot can be composed or may be written: see `reason` */
+    bool hopeless;  /* later snapshots would fail, too, because of `reason` */
     char *reason;   /* message of the last failure */
     double seconds; /* seconds from copy to disk of the last snapshot */
     double work;    /* processor seconds of the thread for the last snapshot */
@@ -88,7 +88,7 @@ static void pair_free(struct pair *pair)
     free(pair->state);
 }
 
-/* Removes a snapshot, its state first: a state never names a missing model. */
+/* Removes a snapshot, the state first, so that no state names a missing model. */
 static void remove_one(const struct snapshot_writer *writer, int64_t iteration)
 {
     struct pair old = pair_of(writer, iteration);
@@ -102,7 +102,7 @@ static void remove_one(const struct snapshot_writer *writer, int64_t iteration)
     pair_free(&old);
 }
 
-/* Locks the mutex, which callers must not hold. */
+/* Locks the mutex: callers must not hold it. */
 void snapshot_writer_prune(struct snapshot_writer *writer)
 {
     int64_t iteration;
@@ -117,7 +117,7 @@ void snapshot_writer_prune(struct snapshot_writer *writer)
     } while (found);
 }
 
-/* Makes a missing folder again: after training nobody else will. */
+/* Creates the prefix's folder if it is missing, after training. */
 static void restore_folder(const struct snapshot_writer *writer)
 {
     char *folder = path_folder(writer->options.prefix);
@@ -130,7 +130,7 @@ static void restore_folder(const struct snapshot_writer *writer)
     free(folder);
 }
 
-/* Writes a slot's copy. Called without the mutex: only this thread touches a slot that is tried.
+/* Writes a slot's copy. Called without the mutex: while `busy`, no other thread uses the slots.
  * Returns 0, CHECKPOINT_NOT_WRITTEN or -1. */
 static int write_copy(struct snapshot_writer *writer, const struct slot *slot, bool over)
 {
@@ -155,7 +155,8 @@ static int write_copy(struct snapshot_writer *writer, const struct slot *slot, b
     return status;
 }
 
-/* Gives the average's model, if there is one, the name beside `to`; else removes the old name. */
+/* Links the average's model beside `from`, if any, to the name beside `to`; else unlinks the
+ * name. */
 static int name_average(const char *from, const char *to)
 {
     char *average = snapshot_average_path(from), *name = snapshot_average_path(to);
@@ -170,8 +171,8 @@ static int name_average(const char *from, const char *to)
     return error_status(status);
 }
 
-/* Makes PREFIX_best a name of that snapshot, the state last, so that PREFIX_best's state always
- * names an existing model. Then removes the former best. Called without the mutex. */
+/* Makes PREFIX_best name the snapshot, the state last, so that PREFIX_best's state always names an
+ * existing model. Then removes the former best. Called without the mutex. */
 static int name_best(struct snapshot_writer *writer, int64_t iteration)
 {
     const struct snapshot_writer_options *o = &writer->options;
@@ -195,7 +196,7 @@ static int name_best(struct snapshot_writer *writer, int64_t iteration)
     return 0;
 }
 
-/* Callers of the functions below hold the mutex; try_once gives it up while it writes. */
+/* Functions from here on are called with the mutex held; try_once releases it while it writes. */
 
 static void put_off(struct snapshot_writer *writer, int64_t iteration)
 {
@@ -220,7 +221,7 @@ static void put_off(struct snapshot_writer *writer, int64_t iteration)
     writer->pause = writer->pause < longest / 2 ? 2 * writer->pause : longest;
 }
 
-/* Writes a slot's copy once (NULL: names the best snapshot instead), and records the result. */
+/* Writes a slot's copy once, or for slot NULL names the best snapshot, and records the result. */
 static void try_once(struct snapshot_writer *writer, struct slot *slot)
 {
     int64_t iteration = slot ? checkpoint_iteration(slot->copy) : writer->kept.best.iteration;
@@ -257,7 +258,7 @@ static bool is_untried(const struct slot *slot)
     return slot->full && !slot->tried;
 }
 
-/* Returns the slot that was never tried, else the oldest slot that is due; NULL: none. */
+/* Returns an untried slot, else the oldest slot whose next try is due; NULL: none. */
 static struct slot *next_slot(struct snapshot_writer *writer)
 {
     struct slot *oldest = NULL;
@@ -294,8 +295,8 @@ static void wait_until(struct snapshot_writer *writer, double moment)
     pthread_cond_timedwait(&writer->changed, &writer->mutex, &until);
 }
 
-/* Lets compute threads come first if they use all cores; their waits leave the writer enough. Linux
- * changes the priority of this thread alone. */
+/* Lowers this thread's priority below that of compute threads (Linux sets it per thread); their
+ * waits leave the writer time enough. */
 static void lower_priority(void)
 {
     id_t self = (id_t)syscall(SYS_gettid);
@@ -360,7 +361,7 @@ int snapshot_writer_create(const struct snapshot_writer_options *options,
 
 int snapshot_writer_add(struct snapshot_writer *writer, int64_t iteration, bool only_best)
 {
-    assert(!writer->busy && !is_untried(&writer->slots[0])); /* nothing saved yet: no mutex */
+    assert(!writer->busy && !is_untried(&writer->slots[0])); /* before the first save */
     return kept_add(&writer->kept, iteration, only_best);
 }
 
@@ -386,7 +387,7 @@ bool snapshot_writer_best(struct snapshot_writer *writer, int64_t *iteration, do
     return found;
 }
 
-/* Fails with the reason. Called with the mutex held. */
+/* Fails with `reason` as the error. Called with the mutex held. */
 static int report_hopeless(const struct snapshot_writer *writer)
 {
     return error_set("%s", writer->reason ? writer->reason : "snapshots cannot be written");
@@ -411,8 +412,8 @@ static void drop(const struct snapshot_writer *writer, struct slot *slot)
     slot->full = false;
 }
 
-/* Returns the slot for the next snapshot: not the slot that holds the awaited best. Drops an
- * unwritten snapshot in the slot, in memory and on disk. */
+/* Returns the slot for the next snapshot, never the slot with the awaited best. Drops an unwritten
+ * snapshot in the slot, in memory and on disk. */
 static struct slot *slot_for(struct snapshot_writer *writer, int64_t iteration)
 {
     struct slot *slot;
@@ -420,7 +421,7 @@ static struct slot *slot_for(struct snapshot_writer *writer, int64_t iteration)
     while (writer->busy || is_untried(&writer->slots[0]) || is_untried(&writer->slots[1]))
         pthread_cond_wait(&writer->changed, &writer->mutex);
     slot = &writer->slots[holds_best(writer, &writer->slots[0])];
-    assert(!holds_best(writer, slot)); /* at most one slot holds the best, and keeps it */
+    assert(!holds_best(writer, slot)); /* at most one slot holds the best */
     if (slot->full)
         LOG_WARNING(writer->options.log,
                     "The snapshot of iteration %" PRId64
@@ -490,7 +491,7 @@ char *snapshot_writer_newest(struct snapshot_writer *writer)
     return path;
 }
 
-/* Drops the unwritten snapshots; the reason gets the newest snapshot on disk. */
+/* Drops the unwritten snapshots, and adds the newest snapshot on disk to `reason`. */
 static void give_up(struct snapshot_writer *writer)
 {
     char *newest = newest_path(writer);
@@ -507,7 +508,7 @@ static void give_up(struct snapshot_writer *writer)
     drop(writer, &writer->slots[1]);
 }
 
-/* Checks that the best snapshot is on disk, under its iteration's name or as SNAPSHOT_BEST. */
+/* Fails unless the best snapshot is on disk under `name`, its iteration or SNAPSHOT_BEST. */
 static int check_best(const struct snapshot_writer *writer, int64_t name)
 {
     int64_t iteration = writer->kept.awaited.iteration;

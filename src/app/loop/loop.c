@@ -1,6 +1,6 @@
-/* The loop, in Caffe's order of events: test, forward and backward, display, update, snapshot. The
- * update is not a step of the loop: it happens in sync while this thread computes, and the next
- * forward pass waits for it layer by layer. */
+/* The training loop, in Caffe's order: test, forward and backward, display, update, snapshot. The
+ * update is no step of the loop: sync updates during computation, and the next forward pass waits
+ * for each layer's update. */
 #include "loop/parts.h"
 
 #include "report/outputs.h"
@@ -36,14 +36,14 @@ static bool is_placed(void *context, int group)
     return !sync_is_local(((struct trainer *)context)->exchange.sync, group);
 }
 
-/* Prefixes the message with iteration and samples: labels and records are counted in a batch. */
+/* Adds iteration and samples to the error, whose labels and records are numbered within a batch. */
 static int pass_error(const struct trainer *t, int64_t iteration, const struct pass *keys)
 {
     return error_context("iteration %" PRId64 ", samples %" PRIu64 " to %" PRIu64, iteration,
                          keys->first_sample, keys->first_sample + (uint64_t)t->job.batch - 1);
 }
 
-/* Returns the seed of a pass and its place in the order of samples. */
+/* Returns a pass's seed and first sample. */
 static struct pass pass_of(const struct trainer *t, int64_t iteration, int pass)
 {
     const struct job *job = &t->job;
@@ -59,7 +59,8 @@ static int average_statistics(struct trainer *t)
     return compute_average_statistics(&t->compute, &t->job, t->exchange.sync);
 }
 
-/* Runs an iteration's passes on this worker. *loss: their mean; with grains that of all workers. */
+/* Runs an iteration's passes on this worker. *loss: mean over passes, and with grains over
+ * workers. */
 static int run_passes(struct trainer *t, int64_t iteration, double *loss)
 {
     double *row = t->compute.grains.rows;
@@ -81,7 +82,7 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
         if (compute_forward(&t->compute, &t->job, t->exchange.sync, &keys, &hooks, *pass, row))
             return pass_error(t, iteration, &keys);
         *loss += *row / t->job.iter_size;
-        /* counts a NaN once, where it arose: all later sums are NaN, too */
+        /* counts only the first NaN, because all later sums are NaN, too */
         if (finite && !isfinite(*loss) && ++t->monitor.bad_losses >= t->job.options->skip_nan)
             return monitor_report_divergence(&t->monitor, &t->rates, iteration, &keys,
                                              t->exchange.sync, *loss);
@@ -96,7 +97,7 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
     row = t->compute.grains.rows;
     if (sync_flush(t->exchange.sync) ||
         (grains && (grains_mean(&t->compute.grains, &t->job, t->exchange.sync, row, width) ||
-                    average_statistics(t)))) /* same bits wherever training stops */
+                    average_statistics(t)))) /* the same bits wherever training stops */
         return -1;
     if (display)
         outputs_join(t->compute.net, row + 1);
@@ -104,7 +105,7 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
     return 0;
 }
 
-/* Waits until all workers are here, with --tune=drop-stragglers. */
+/* With --tune=drop-stragglers, waits for all workers. */
 static int meet(struct trainer *t)
 {
     double nothing = 0;
@@ -140,7 +141,7 @@ static int snapshot(struct trainer *t, int64_t iteration)
     return status;
 }
 
-/* Runs all tests, and saves the best. All workers know the same scores, so all of them save. */
+/* Runs all tests, and saves the best. All workers have the same scores, so all save together. */
 static int test_all(struct trainer *t, int64_t iteration, bool *interrupted)
 {
     int effects = 0;
@@ -195,7 +196,7 @@ static int follow_policy(struct trainer *t, int64_t iteration, double loss)
     return 0;
 }
 
-/* Runs the passes, unless the others have ended the iteration without this rank. */
+/* Runs the passes, unless other workers have completed the iteration without this rank. */
 static int compute_or_leave_out(struct trainer *t, int64_t iteration, double *loss)
 {
     bool before = t->monitor.left_out;
@@ -217,7 +218,7 @@ static int worker_iteration(struct trainer *t, int64_t iteration)
     if (compute_or_leave_out(t, iteration, &loss))
         return -1;
     trace_span(t->output.trace, TRACE_COMPUTE, TRACE_ITERATION, -1, traced);
-    if (isfinite(loss)) /* otherwise its update is left out, too */
+    if (isfinite(loss)) /* leaves a NaN out, like its update */
         rates_put(&t->rates, loss);
     monitor_tell_skips(&t->monitor, t->exchange.plan, t->exchange.sync);
     if (follow_policy(t, iteration, isfinite(loss) ? loss : rates_smoothed(&t->rates)))
@@ -232,7 +233,7 @@ static int worker_iteration(struct trainer *t, int64_t iteration)
     return log_clipping(t, iteration);
 }
 
-/* Tests and saves, which does not count as time of training. */
+/* Tests and saves; does not count as training time. */
 static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save)
 {
     int64_t traced;
@@ -254,7 +255,7 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save)
         t->timing.saves++;
     }
     if (test && !status)
-        status = test_all(t, iteration, &interrupted); /* monitor_ask follows */
+        status = test_all(t, iteration, &interrupted); /* the caller asks for signals next */
     t->timing.paused += clock_seconds() - start;
     t->monitor.signals.passed = 0;
     t->timing.paused_stall += sync_stats(t->exchange.sync)->stall_seconds - stall;
@@ -262,12 +263,12 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save)
     return status;
 }
 
-/* Logs the last loss as Caffe does: smoothed, with the loss that the next iteration would begin
- * with. BatchNorm's running sums stay those of the last snapshot. */
+/* Logs the last loss as Caffe does: smoothed, with the first loss of the next iteration.
+ * BatchNorm's running sums do not change. */
 static int log_last_loss(struct trainer *t, int64_t end)
 {
     const struct net_hooks none = {.context = NULL};
-    bool grains = t->job.options->reproducible; /* then the mean is every worker's loss */
+    bool grains = t->job.options->reproducible; /* all workers have the same loss */
     double *losses = t->compute.grains.rows;
 
     if (net_pull_values(t->compute.net))
@@ -313,7 +314,7 @@ static int finish_training(struct trainer *t)
         if (tests && test_all(t, end, &interrupted))
             return -1;
     }
-    t->timing.stopped |= interrupted; /* an interrupted last test makes a stopped run */
+    t->timing.stopped |= interrupted; /* an interrupted last test counts as a stop */
     monitor_enter(&t->monitor, end, PHASE_LAST_SAVING);
     if (t->job.rank == 0 && run_finish_saving(&t->run, true))
         return -1;
@@ -326,8 +327,8 @@ static int finish_training(struct trainer *t)
     return 0;
 }
 
-/* Handles tests, snapshots and signals between two iterations, in Caffe's order. A run that is to
- * stop tests no more. */
+/* Handles tests, snapshots and signals between two iterations, in Caffe's order. A run that will
+ * stop does not test. */
 static int pause_between(struct trainer *t, int64_t i)
 {
     const struct course *course = &t->scores.course;
@@ -390,7 +391,7 @@ static int run_loop(struct trainer *t)
 
 int trainer_run(struct trainer *t)
 {
-    /* no agreement by MPI until sync closes: a rank that cannot start closes at once */
+    /* no MPI agreement before sync_close: a rank that cannot start closes at once */
     int status;
 
     watchdog_step("training");
@@ -405,12 +406,12 @@ int trainer_run(struct trainer *t)
         run_abandon(&t->run);
         return -1;
     }
-    /* servers run no tests, so they do not know of an interrupted one */
+    /* servers run no tests, so they learn of an interrupted test here */
     if (agree_share(t->job.world, &t->timing.stopped, sizeof t->timing.stopped))
         return -1;
     if (output_gather_figures(&t->output))
         return -1;
-    sync_destroy(t->exchange.sync); /* only the figures of sync were still needed */
+    sync_destroy(t->exchange.sync); /* only its figures were still needed */
     t->exchange.sync = NULL;
     return output_report(&t->output, &t->net_exchange.model);
 }

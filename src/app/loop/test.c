@@ -1,6 +1,6 @@
-/* Tests during training. The batches of a test are numbered; worker w runs batches w, w+n, w+2n,
- * ... and puts each batch's outputs into its own place of one vector that is then summed over the
- * workers (zeros elsewhere), so scores are the same to the last bit at any number of ranks. */
+/* Tests during training. Worker w of n runs batches w, w + n, w + 2n, ... and writes each batch's
+ * outputs to the batch's own place in one vector, zero elsewhere. The vector is summed over
+ * workers, so the scores have the same bits at any number of ranks. */
 #include "loop/parts.h"
 
 #include "report/outputs.h"
@@ -11,15 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Runs this worker's batches of a test, unless a signal stops it. table: per batch its outputs,
- * then the loss. A test begins at the record that Caffe's tests would have reached; an extra test
- * at the end counts as the next test. */
+/* Runs this worker's batches of a test, unless a signal stops it. table: per batch the outputs,
+ * then the loss. Begins at the record that Caffe's test would begin at; an extra test at the end
+ * counts as the next test. */
 static int run_test_batches(struct trainer *t, const struct test_pass *pass, int64_t iteration,
                             size_t width, double *table)
 {
     int64_t interval = t->job.solver->test_interval;
     int64_t before =
-        interval > 0 ? (iteration + interval - 1) / interval : 0; /* tests before this one */
+        interval > 0 ? (iteration + interval - 1) / interval : 0; /* number of earlier tests */
     const struct pass keys = {.seed = t->job.seed};
     uint64_t first;
 
@@ -76,7 +76,7 @@ int trainer_test(struct trainer *t, int i, int64_t iteration, bool average, bool
     if (run_test_batches(t, pass, iteration, width, table))
         goto done;
     double *mean = table + rows;
-    *mean = monitor_hurries(&t->monitor); /* tells all workers of a signal */
+    *mean = monitor_hurries(&t->monitor); /* lets all workers know of a signal */
     if (sync_sum(t->exchange.sync, table, (int)rows + 1))
         goto done;
     *interrupted = *mean > 0;

@@ -1,5 +1,5 @@
-/* Turns a command line into a rank that is ready to train: set_up. Every step that can fail on one
- * rank alone is followed by an agreement, so that all ranks stop together with one message. */
+/* Sets up a rank for training (set_up). Ranks agree after each step that can fail on one rank
+ * alone, so that all stop together with one message. */
 #include "loop/parts.h"
 
 #include "forecast/profiles.h"
@@ -14,18 +14,18 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Data that set-up and a dry run need, and training does not. */
+/* Data for set-up and a dry run, not for training. */
 struct setup {
     char *notices;        /* remarks on the files. Owned */
-    struct strbuf places; /* lines about where ranks compute; rank 0's. Owned */
+    struct strbuf places; /* lines about cores and devices of ranks; rank 0's. Owned */
     size_t memory_limit;  /* bytes for this rank's nets; 0: no limit */
-    float *history;       /* rank 0: history of the state that was read; NULL: none was. Owned */
+    float *history;       /* rank 0: history from the snapshot; NULL: none read. Owned */
     struct dry_run dry;   /* findings of a dry run on rank 0; else empty */
     struct start {
         struct train_state at;
         bool resumed, finished;
-        bool written; /* the run has its own snapshot of `at` already */
-    } start;          /* start of training, as rank 0 has read it */
+        bool written; /* the snapshot at this iteration is already the run's own */
+    } start;          /* start of training, read by rank 0 */
 };
 
 /* ---- hosts and cores ---- */
@@ -40,7 +40,7 @@ static int find_hosts_all(struct trainer *t)
 
 /* ---- the run and its data ---- */
 
-/* Sums over the workers. Does nothing before sync is open, when each rank times passes alone. */
+/* Sums over the workers. Does nothing before sync is open, while ranks time passes alone. */
 static int sum_over_workers(void *context, double *values, int count)
 {
     const struct trainer *t = context;
@@ -68,7 +68,7 @@ static int create_nets(struct trainer *t)
                         result_open_trace(&t->job, &t->output.trace) || make_nets(t));
 }
 
-/* Makes the nets again, for the shares that workers were dealt. */
+/* Makes the nets again after shares have changed. */
 static int remake_nets(struct trainer *t)
 {
     compute_close(&t->compute, &t->job);
@@ -76,7 +76,7 @@ static int remake_nets(struct trainer *t)
     return error_agree(t->job.world, make_nets(t));
 }
 
-/* Forms the exchange, after dealing shares by speed; deals them anew by the exchange's costs. */
+/* Forms the exchange with shares by speed, then changes shares by the schemes' compute time. */
 static int form_all(struct trainer *t)
 {
     bool dealt, anew = false;
@@ -92,7 +92,7 @@ static int form_all(struct trainer *t)
     return 0;
 }
 
-/* Fails if the run cannot be kept, trains something else than the run found, or is at its end. */
+/* Fails if snapshots cannot name the layers, or the run to resume trains something else. */
 static int identify_run(struct trainer *t)
 {
     if (job_count_epochs(&t->job))
@@ -120,7 +120,7 @@ static int check_limits(struct trainer *t)
 
 /* ---- start of training ---- */
 
-/* Reads state or weights, on rank 0. */
+/* Reads state or weights on rank 0. */
 static int read_state(struct trainer *t)
 {
     const struct trainer_options *o = t->job.options;
@@ -163,7 +163,7 @@ static int open_loop(struct trainer *t)
 {
     const struct net *test = t->compute.tests ? t->compute.tests[0] : NULL;
 
-    trace_iteration(t->output.trace, t->at.iteration); /* work done ahead counts to it */
+    trace_iteration(t->output.trace, t->at.iteration); /* traces set-up as a part of it */
     if (rates_open(&t->rates, &t->job.policy, t->job.solver->average_loss, &t->at) ||
         scores_open(&t->scores, &t->job, test, t->at.iteration, t->run.keeps) ||
         rates_recall(&t->rates, &t->scores.course, t->scores.name, &t->at) ||
@@ -180,7 +180,7 @@ static int open_loop(struct trainer *t)
     return t->job.worker ? net_seek(t->compute.net, t->at.cursor) : 0;
 }
 
-/* Describes an update of the solver to src/comm/sync. */
+/* Describes the solver's update of a group for src/comm/sync. */
 static int describe_update(void *context, int64_t iteration, float scale, float lr_mult,
                            float decay_mult, struct device_update *out)
 {
@@ -230,14 +230,13 @@ static int begin_run(struct trainer *t)
 
 /* ---- all steps ---- */
 
-/* Runs all steps. A step that may fail on one rank alone is agreed on before the next one; all
- * other steps are collective themselves. watchdog_step names the step of a rank that others wait
- * for. */
+/* Runs all steps. Ranks agree after a step that may fail on one rank alone; other steps are
+ * collective. watchdog_step names the present step, for messages when ranks wait. */
 static int set_up(struct trainer *t)
 {
     MPI_Comm world = t->job.world;
 
-    /* compares first: later steps are collective depending on solver and nets */
+    /* compares first, because solver and nets decide which later steps are collective */
     if (job_compare_all(&t->job, job_read(&t->job, &t->setup->notices)))
         return -1;
     watchdog_step("finding the hosts");

@@ -1,5 +1,5 @@
-/* One rank of a training run, from the command line's options to the summary. Commands include this
- * header; loop/parts.h has the parts of a trainer. */
+/* One rank of a training run, from the options to the summary. Commands include this header;
+ * loop/parts.h has the parts of a trainer. */
 #ifndef POSEIDON_LOOP_TRAINER_H
 #define POSEIDON_LOOP_TRAINER_H
 
@@ -13,27 +13,27 @@
 
 struct trainer;
 
-/* Reads everything, builds nets, loads weights or state, starts traffic. `options` and `log` are
- * borrowed until trainer_destroy. Collective over `world`; fails on all ranks together, with *out
+/* Reads all files, builds nets, loads weights or state, and opens communication. Borrows `options`
+ * and `log` until trainer_destroy. Collective over `world`; fails on all ranks together, with *out
  * NULL. */
 int trainer_create(MPI_Comm world, const struct trainer_options *options, struct log *log,
                    struct trainer **out);
 
-/* Returns true if the state that was read has reached max_iter, which is logged; trainer_run must
- * not be called then. */
+/* Returns true if the loaded state has reached max_iter, which is logged. Do not call trainer_run
+ * then. */
 bool trainer_is_finished(const struct trainer *trainer);
 
-/* Trains to max_iter, or until a signal stops training, which is no failure; then reports. Once.
+/* Trains once, to max_iter or until a signal stops training, which is no failure; then reports.
  * Collective; after a failure on any rank, fails on all ranks with that rank's message, and
  * transfers may be unfinished. */
 int trainer_run(struct trainer *trainer);
 
-/* Appends to rank 0's `out` what would be trained, on which data, from which weights, with how much
- * memory, disk and traffic, and where; with options.dry_run, instead of trainer_run. Fails with all
- * reasons in one message if the run cannot train. Collective; fails on all ranks together. */
+/* Appends to rank 0's `out` what would be trained, with which data, weights, memory, disk and
+ * traffic, and where; with options.dry_run, instead of trainer_run. Fails with all reasons in one
+ * message if the run cannot train. Collective; fails on all ranks together. */
 int trainer_dry_run(struct trainer *trainer, struct strbuf *out);
 
-/* Why a run ended, as the status of its process. README.md and the job scripts rely on these. */
+/* Exit status of a run, by the reason of its end. README.md and the job scripts rely on it. */
 enum {
     TRAINER_DONE = 0,
     TRAINER_SAVED = 75,           /* stopped early with a snapshot: EX_TEMPFAIL, start again */
@@ -41,18 +41,18 @@ enum {
     TRAINER_INTERRUPTED = 130     /* stopped early without a snapshot */
 };
 
-/* Returns a status of this enum, after trainer_run succeeded. */
+/* Returns the exit status, after trainer_run succeeded. */
 int trainer_exit_status(const struct trainer *trainer);
 
 /* Writes the summary as a JSON object. Rank 0, after trainer_run succeeded; not collective. */
 void trainer_summary(const struct trainer *trainer, struct json *json);
 
-/* Notes in PREFIX.run that the run is over. Rank 0, after all that the run leaves is written: a run
- * that is killed before, or cannot write its summary, goes on with --resume and writes the summary
- * then. Fails if the file cannot be written; not collective. */
+/* Notes in PREFIX.run that the run is over. Call on rank 0 after all other files are written:
+ * --resume continues a run that was killed before, and writes its summary. Fails if the file cannot
+ * be written; not collective. */
 int trainer_end(struct trainer *trainer);
 
-/* Frees the trainer; NULL is allowed. Collective, for it frees communicators. */
+/* Frees the trainer and its communicators; NULL is allowed. Collective. */
 void trainer_destroy(struct trainer *trainer);
 
 #endif

@@ -1,5 +1,5 @@
-/* Shows every `display` iterations: loss and outputs averaged over the workers, the learning rate,
- * and which rank was late. One sum carries all numbers. */
+/* Shows every `display` iterations the mean loss and outputs over workers, the learning rate, and
+ * the late rank. One sum over workers carries all numbers. */
 #include "say/output.h"
 
 #include "report/outputs.h"
@@ -8,12 +8,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Layout of a display's numbers in output->sums: the loss, the outputs' parts, the stragglers'
- * numbers and, if gradients are dropped, 1 for a worker that computed. */
+/* Layout of output->sums: loss, outputs' parts, the stragglers' figures and, with drop-stragglers,
+ * 1 if the worker computed. */
 struct display {
-    size_t noutputs; /* number of outputs' parts; 0 at the end of training */
-    size_t alike;    /* leading numbers that are equal on all workers already (--reproducible) */
-    size_t late;     /* index of the stragglers' numbers */
+    size_t noutputs; /* number of outputs' parts (outputs_count_parts); 0 at the end of training */
+    size_t alike;    /* first numbers that are already equal on all workers (--reproducible) */
+    size_t late;     /* index of the stragglers' figures (watch/stragglers.h) */
     size_t count;
     bool drops;
 };
@@ -29,7 +29,7 @@ static struct display display_lay_out(const struct output *output, bool training
     return d;
 }
 
-/* Puts this worker's numbers in their places. */
+/* Fills output->sums with this worker's numbers. */
 static int display_put(struct output *output, const struct display *d, double seconds)
 {
     double *sums = output->sums;

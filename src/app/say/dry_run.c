@@ -1,5 +1,5 @@
-/* train --dry-run: sets everything up as for training, with all messages of set-up, and writes
- * nothing; then reports what would be trained and whether it can. */
+/* train --dry-run: sets up everything as for training, with all messages of set-up, and writes
+ * nothing. Reports what would be trained, and if it can. */
 #include "say/dry_run.h"
 
 #include "compute/balance.h"
@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes by which a rank may grow while it trains: tables, MPI's messages, a snapshot. */
+/* Bytes that a rank may still allocate in training: tables, MPI's messages, a snapshot. */
 #define ROOM_TO_GROW_BYTES 32e6
 
-/* Memory of one rank, when all is allocated and, by fillers, mostly touched. */
+/* Memory of one rank after set-up. Most of it is in use, because fillers have written it. */
 struct rank_needs {
     double nets, communication, history; /* bytes; `history` is an upper bound */
     double resident, free; /* bytes of the process now; bytes that the machine has left */
@@ -67,7 +67,7 @@ int dry_run_limit_memory(const struct job *job, const struct compute *compute, s
     *limit = 0;
     if (!job->worker || compute->engine.device.i->own_memory || left == 0 || left == UINT64_MAX)
         return 0;
-    /* values (shared by ranks, perhaps), and per rank a gradient and a part of the history */
+    /* values once, if ranks share them; per rank a gradient and a part of the history */
     need = params * (1 + locals + (double)job->rule.nhistory * locals / job->nranks);
     if (need > (double)left * locals)
         return error_set(
@@ -79,7 +79,7 @@ int dry_run_limit_memory(const struct job *job, const struct compute *compute, s
     return 0;
 }
 
-/* Returns the text to which the next reason against the run is appended. */
+/* Returns the text for another reason why the run cannot train. */
 static struct strbuf *next_reason(struct dry_run *dry)
 {
     if (dry->unfit.length)
@@ -87,10 +87,10 @@ static struct strbuf *next_reason(struct dry_run *dry)
     return &dry->unfit;
 }
 
-/* ---- data: what layers would read, and whether labels suit the layers that read them. The
- * commonest mistake with one's own data is a label that no output stands for ---- */
+/* ---- data: what layers would read, and if labels fit the layers that read them. The most frequent
+ * mistake with own data is a label without an output ---- */
 
-#define LOOK_SECONDS 5.0 /* seconds for reading records whose labels stand nowhere else */
+#define LOOK_SECONDS 5.0 /* seconds for reading records, if only records have the labels */
 
 static void put_labels(struct dry_run *out, const struct net *net, const struct layer *data,
                        const struct source_survey *s)
@@ -112,7 +112,7 @@ static void put_labels(struct dry_run *out, const struct net *net, const struct 
                       s->fraction ? ", not all of them whole" : "", reader->def->name, classes,
                       classes - 1);
     else if (judged && s->nread == s->nrecords && s->most + 1 < (float)classes)
-        /* valid, but seldom intended */
+        /* valid, but probably a mistake */
         strbuf_printf(&out->survey, "\n            layer '%s' has %zu scores for %g labels",
                       reader->def->name, classes, (double)s->most + 1);
 }
@@ -245,7 +245,7 @@ static int count_alike(const struct plan *plan, int b)
     return layers;
 }
 
-/* Puts the number of layers per scheme, and the bytes that rank 0 sends. */
+/* Writes the number of layers per scheme, and the bytes that rank 0 sends. */
 static void put_plan(const struct job *job, const struct exchange *exchange, struct strbuf *out)
 {
     const struct plan *plan = exchange->plan;
@@ -279,7 +279,7 @@ static void put_memory(const struct rank_needs *needs, struct strbuf *out)
                   units_bytes(needs->communication).text, units_bytes(needs->history).text);
 }
 
-/* Puts one machine: its ranks, cores and memory. */
+/* Writes the line of one machine: ranks, cores and memory. */
 static void put_machine(struct dry_run *dry, const struct job *job, const struct rank_needs *ranks,
                         int machine, struct strbuf *out)
 {

@@ -1,4 +1,4 @@
-/* Notes the points of --curves, at displays and tests on rank 0, and shows the progress line. */
+/* Writes the points of --curves at displays and tests on rank 0, and shows the progress line. */
 #include "say/output.h"
 
 #include "report/curves.h"
@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-/* Appends "test/accuracy", or "test1/accuracy[2]" if there are several nets and several elements.
- * Characters that would end a cell become '_'. */
+/* Appends "test/accuracy", or "test1/accuracy[2]" with several nets and elements. Characters that
+ * would end a cell of CSV become '_'. */
 static void name_score(const struct job *job, int test, const struct blob *blob, size_t element,
                        struct strbuf *out)
 {

@@ -1,5 +1,5 @@
-/* Writes what training leaves besides the net: its figures, the trace, and the report on where the
- * time went. */
+/* Writes results of training other than the net: figures, trace, and report on where the time
+ * went. */
 #include "say/output.h"
 
 #include "report/isolated.h"
@@ -102,8 +102,8 @@ static int publish_report(struct output *output, const struct figures *figures)
     return status ? -1 : 0;
 }
 
-/* Predicts the time of every layer's transfers on this cluster, which is measured now if it was not
- * before. Rebuilding a gradient is computation and not counted. Collective. */
+/* Predicts the time of each layer's transfers on this cluster, and measures the cluster first, if
+ * necessary. Leaves out computation, such as rebuilding gradients. Collective. */
 static int predict_transfers(struct output *output)
 {
     struct plan *plan = output->exchange->plan;
@@ -124,7 +124,7 @@ static int predict_transfers(struct output *output)
     return status;
 }
 
-/* Logs how long training waited for input; rank 0. */
+/* Logs how long training waited for input. Rank 0. */
 static void log_input(struct log *log, const struct figures *figures)
 {
     double waits = figures_sum(figures, FIGURE(input_waits));
@@ -141,7 +141,7 @@ static void log_input(struct log *log, const struct figures *figures)
                  units_count((long long)turned, "image").text);
 }
 
-/* Logs the time that saving took from rank 0; writing itself goes on beside training. */
+/* Logs the time that snapshots stopped training on rank 0; writing runs during training. */
 static void log_saving(const struct output *output)
 {
     double seconds = output->timing->train_seconds + output->timing->saving_stall;
@@ -152,13 +152,13 @@ static void log_saving(const struct output *output)
                  seconds > 0 ? 100 * output->timing->saving_stall / seconds : 0);
 }
 
-/* Puts a rate with as many decimals as are of use, and never an exponent. */
+/* Appends a rate with useful decimals, never with an exponent. */
 static void put_rate(struct strbuf *out, const char *before, double rate)
 {
     strbuf_printf(out, "%s%.*f", before, rate >= 1000 ? 0 : rate >= 10 ? 1 : 3, rate);
 }
 
-/* Logs the main results of the run; rank 0. */
+/* Logs the main results of the run. Rank 0. */
 static void log_run(const struct output *output)
 {
     const struct job *job = output->job;
@@ -205,7 +205,7 @@ static void log_run(const struct output *output)
     if (text.length)
         LOG_INFO(job->log, "%s", strbuf_text(&text));
     strbuf_free(&text);
-    if (job->options->check_sync > 0) { /* compared before each due iteration but the first */
+    if (job->options->check_sync > 0) { /* no comparison before the first iteration */
         int64_t every = job->options->check_sync, last = timing->stopped ? end : end - 1;
 
         LOG_INFO(job->log, "Parameters were equal on all ranks, %s",
@@ -264,7 +264,7 @@ int output_gather_figures(struct output *output)
 int output_report(struct output *output, const struct sync_model *model)
 {
     const struct job *job = output->job;
-    /* a user who stopped training waits for its end */
+    /* after a stop, the user waits for the end */
     bool waits = job->nworkers > 1 && !output->timing->stopped;
     bool asked = waits && (job->options->trace || job->options->log);
     bool predicted = asked || (waits && output->exchange->probed);
@@ -293,7 +293,7 @@ static void put_by_rank(const struct figures *figures, struct json *json, const 
     json_array_end(json);
 }
 
-/* Puts an array with a string for every line. */
+/* Writes lines as a JSON array of strings. */
 static void put_lines(struct json *json, const char *key, const char *lines)
 {
     char line[1024];
@@ -308,7 +308,7 @@ static void put_lines(struct json *json, const char *key, const char *lines)
     json_array_end(json);
 }
 
-/* Puts the origin of the figures, without which they cannot be compared with others. */
+/* Writes the origin of the figures, without which they cannot be compared. */
 static void put_provenance(const struct output *output, struct json *json)
 {
     const struct trainer_options *o = output->job->options;
@@ -344,7 +344,7 @@ static void put_provenance(const struct output *output, struct json *json)
     json_object_end(json);
 }
 
-/* Returns the images per second of `iterations` iterations; 0 if they took no time. */
+/* Returns the images per second over `iterations` iterations; 0 if `seconds` is 0. */
 static double images_rate(const struct job *job, int64_t iterations, double seconds)
 {
     return seconds > 0 ? (double)iterations * (double)job_samples(job) / seconds : 0;
@@ -358,8 +358,8 @@ static void put_shares(const struct job *job, struct json *json)
     json_array_end(json);
 }
 
-/* Puts how the run went, and its rate also without the first iterations, in which memory is touched
- * and caches fill. */
+/* Writes the course of the run, and its rate with and without the first iterations, in which memory
+ * is touched and caches fill. */
 static void put_course(const struct output *output, struct json *json)
 {
     const struct figures *figures = &output->figures;

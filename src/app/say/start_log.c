@@ -1,4 +1,4 @@
-/* Logs what stands before a training: files' notices, the net, where and how it computes. */
+/* Logs the start of training: files' notices, the net, where and how ranks compute. */
 #include "say/output.h"
 
 #include "compute/balance.h"
@@ -33,7 +33,7 @@ static void warn_of_unused(const struct job *job)
                     file);
 }
 
-/* Says how often a test goes through its records, unless once or less with whole batches. */
+/* Warns if test_iter is 0 or repeats records; logs a smaller last batch. */
 static void say_pass(const struct job *job, int i, const struct test_pass *pass)
 {
     uint64_t samples = pass->batch * (uint64_t)pass->batches;
@@ -58,7 +58,7 @@ static void say_pass(const struct job *job, int i, const struct test_pass *pass)
                     (pass->records + pass->batch - 1) / pass->batch);
 }
 
-/* Returns the level of the training net's state, as the files give it. */
+/* Returns the level of the training net's state in the files. */
 static int level_of(const struct job *job)
 {
     const Caffe__NetState *last = job->solver->train_state, *net = job->defs.train->param->state;
@@ -66,7 +66,7 @@ static int level_of(const struct job *job)
     return last && last->has_level ? last->level : net ? net->level : 0;
 }
 
-/* Warns of settings that are valid but hardly intended. */
+/* Warns of settings that are valid but probably mistakes. */
 static void warn_of_settings(const struct job *job, const struct compute *compute)
 {
     const Caffe__SolverParameter *solver = job->solver;
@@ -109,7 +109,7 @@ static void warn_of_settings(const struct job *job, const struct compute *comput
                     o->solver);
 }
 
-/* Lists the layers that weight decay alone changes. */
+/* Logs layers whose parameters only weight decay changes. */
 static void log_decays(const struct job *job, const struct net *net)
 {
     struct strbuf list = {.data = NULL};
@@ -126,7 +126,7 @@ static void log_decays(const struct job *job, const struct net *net)
     strbuf_free(&list);
 }
 
-/* Says whose samples BatchNorm's statistics are of, and what --sync-bn adds to passes. */
+/* Logs over which samples BatchNorm computes statistics, and what --sync-bn sums in a pass. */
 static void log_joins(const struct job *job, const struct net *net)
 {
     int layers = 0, alone = 0;
@@ -156,7 +156,7 @@ static void log_joins(const struct job *job, const struct net *net)
                  job->nworkers);
 }
 
-/* Lists losses that are sums over samples, whose mean over ranks one rank would not have. */
+/* Logs losses that are sums over samples, whose mean over ranks differs from one rank's loss. */
 static void log_sums(const struct job *job, const struct net *net)
 {
     struct strbuf list = {.data = NULL};
@@ -171,11 +171,11 @@ static void log_sums(const struct job *job, const struct net *net)
     strbuf_free(&list);
 }
 
-/* ---- files outside of the working folder and the solver's: nothing is refused, but nobody who
- * trains a stranger's net should have to read it all to learn where it reads and writes ---- */
+/* ---- files outside of the working folder and the solver's folder: none is refused, but a
+ * stranger's net should not read or write anywhere unnoticed ---- */
 
 struct places {
-    char *here, *solver; /* canonical names of both folders; NULL where there is none */
+    char *here, *solver; /* canonical paths of both folders; NULL: no such folder */
     const char *solver_file;
 };
 
@@ -187,7 +187,7 @@ static bool is_below(const char *path, const char *folder)
            (path[length] == '/' || !path[length] || folder[length - 1] == '/');
 }
 
-/* Returns the canonical name of a file, or of the folder of a new file; NULL: neither exists. */
+/* Returns the canonical path of a file, or of the folder of a new file; NULL: neither exists. */
 static char *canonical(const char *path)
 {
     char *folder, *name = realpath(path, NULL);
@@ -216,7 +216,7 @@ static void look_at(const struct job *job, const struct places *places, const ch
     free(name);
 }
 
-/* Looks at all fields that hold a file's name, at any depth of the message. */
+/* Checks all fields that hold a file's name, at any depth of the message. */
 static void look_through(const struct job *job, const struct places *places, const char *layer,
                          const ProtobufCMessage *message)
 {
@@ -261,7 +261,7 @@ static void log_paths(const struct job *job)
         look_at(job, &places, "test_net", s->test_net[i]);
     for (size_t i = 0; i < s->n_weights; i++)
         look_at(job, &places, "weights", s->weights[i]);
-    if (!job->options->snapshot_prefix) /* otherwise the user gave it */
+    if (!job->options->snapshot_prefix) /* the user's own choice needs no note */
         look_at(job, &places, "snapshot_prefix", s->snapshot_prefix);
     look_through_net(job, &places, job->defs.train);
     for (int i = 0; i < job->defs.ntests; i++)
@@ -271,9 +271,9 @@ static void log_paths(const struct job *job)
     free(folder);
 }
 
-/* ---- ways of computing ---- */
+/* ---- algorithms ---- */
 
-/* Lists layers that are computed in another way than by the definition. */
+/* Logs layers whose engine chose another algorithm than the definition's. */
 static void log_choices(const struct job *job, const struct compute *compute)
 {
     struct strbuf list = {.data = NULL};
@@ -290,7 +290,7 @@ static void log_choices(const struct job *job, const struct compute *compute)
     strbuf_free(&list);
 }
 
-/* Describes a node that has all ranks, with no other node to communicate with. */
+/* Logs how updates are shared if one node has all ranks. */
 static void log_only_node(const struct job *job, const struct exchange *exchange)
 {
     char updates[48] = "each worker updates its share of the parameters";

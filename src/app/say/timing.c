@@ -1,4 +1,4 @@
-/* Finds the spread of training's rate over its displays. */
+/* Finds the spread of training's rates between displays. */
 #include "say/timing.h"
 
 #include "util/median.h"
@@ -10,7 +10,7 @@ void timing_note_lapse(struct timing_lapses *lapses, double seconds, int64_t ite
 {
     if (iterations <= 0 || seconds <= 0 || lapses->seen++ % (1 << lapses->thinned))
         return;
-    if (lapses->count == TIMING_LAPSES) { /* when full, every second rate stays */
+    if (lapses->count == TIMING_LAPSES) { /* full: keeps every second rate */
         lapses->count /= 2;
         for (int i = 0; i < lapses->count; i++)
             lapses->rate[i] = lapses->rate[2 * i];
@@ -28,7 +28,7 @@ bool timing_spread(const struct timing_lapses *lapses, double *least, double *me
     if (n < 3)
         return false;
     memcpy(sorted, lapses->rate, (size_t)n * sizeof *sorted);
-    *median = (median_lower(sorted, n) + median_upper(sorted, n)) / 2; /* sorts, too */
+    *median = (median_lower(sorted, n) + median_upper(sorted, n)) / 2; /* median_lower sorts */
     *least = sorted[0];
     *most = sorted[n - 1];
     return true;

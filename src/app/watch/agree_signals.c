@@ -1,10 +1,10 @@
-/* Agrees on what all ranks do about signals that only some of them have got.
+/* Agrees on what all ranks do about signals that came to some ranks only.
  *
- * About twice a second, between two iterations known to all ranks, the ranks sum up their signals:
- * this is a question. With each answer rank 0 says how many iterations later the next question
- * comes. The answer is read so late that every rank has passed the question anyway, so no rank
- * waits. With "drop-stragglers" an answer is read when the next question is due, and a rank that is
- * late by less than that delays no other. */
+ * About twice a second, before the same iteration on each rank, the ranks sum up their signals:
+ * this is a question. In each question rank 0 also gives the number of iterations to the next
+ * question. Ranks read the answer so late that every rank has sent its part, so no rank waits. With
+ * "drop-stragglers" the answer is read when the next question is due: a rank late by less delays no
+ * other rank. */
 #include "watch/monitor.h"
 
 #include "util/clock.h"
@@ -17,22 +17,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define QUESTION_SECONDS 0.5 /* seconds between two questions, roughly */
+#define QUESTION_SECONDS 0.5 /* approximate seconds between questions */
 
-/* Indices into a question's values. Per signal: the number of ranks that have got it, and the sum
- * of their numbers, which names a single rank. From rank 0 alone: its clock asks for the end or for
- * a snapshot, its tests ask for the end, and the iterations to the next question. */
+/* Indices into a question's values. Per signal: number of ranks that received it, and sum of their
+ * rank numbers, which names a single rank. From rank 0 alone: time is over, a snapshot is due,
+ * tests ask for the end, iterations to the next question. */
 enum { RANKS = 0, NUMBERS = SIGNALS, ENDS = 2 * SIGNALS, SAVES, ENOUGH, NEXT };
 _Static_assert(NEXT + 1 == SYNC_ASK_VALUES, "a question fills its values");
 
 static int64_t iterations_to_next(struct monitor *monitor, int64_t iteration)
 {
     double now = clock_seconds(), lapse = now - monitor->signals.seconds;
-    enum { SLOWER = 4 }; /* a rank up to this many times slower is late, not lost */
+    enum { SLOWER = 4 }; /* a rank that is slower by this factor is late, not lost */
     int64_t least = monitor->job->options->exchange.drop > 0 ? SLOWER : 1;
     int64_t n = iteration - monitor->signals.iteration, next = 1;
 
-    /* at most twice the iterations that were timed: the first ones differ from the rest */
+    /* at most twice as far as last time: the first iterations take another time than the rest */
     if (n > 0 && lapse > 0)
         next = (double)n * QUESTION_SECONDS / lapse < 2.0 * (double)n
                    ? (int64_t)((double)n * QUESTION_SECONDS / lapse)
@@ -43,9 +43,9 @@ static int64_t iterations_to_next(struct monitor *monitor, int64_t iteration)
     return next > least ? next : least;
 }
 
-/* ---- rank 0's clock ---- */
+/* ---- time, on rank 0 ---- */
 
-/* Warns that Open MPI's mpirun, told to end, may kill its ranks before an iteration and a snapshot
+/* Warns if Open MPI's mpirun, on a signal, may kill its ranks before an iteration and a snapshot
  * are done. */
 static void warn_of_launcher(struct monitor *monitor)
 {
@@ -72,14 +72,14 @@ void monitor_pace(struct monitor *monitor)
 
     if (monitor->job->rank != 0)
         return;
-    /* the slowest of some dozens: an iteration that was slow once is forgotten */
+    /* decays, so that one slow iteration is forgotten after some dozens */
     if (monitor->signals.passed > 0)
         monitor->signals.slowest = fmax(lapse, 0.98 * monitor->signals.slowest);
     monitor->signals.passed = now;
     warn_of_launcher(monitor);
 }
 
-/* Returns the seconds from a stop now to its last saved byte. further: iterations until then. */
+/* Returns the seconds that `further` more iterations and the last snapshot take, with margin. */
 static double seconds_to_save(const struct monitor *monitor, double further)
 {
     return further * monitor->signals.slowest + 1.5 * run_saving_seconds(monitor->run) +
@@ -92,8 +92,8 @@ bool monitor_hurries(const struct monitor *monitor)
            clock_seconds() + seconds_to_save(monitor, 1) > monitor->run->ends;
 }
 
-/* Returns true if the run must stop now. next: iterations until the next question; a decision takes
- * effect a few iterations after its question (monitor_ask). */
+/* Returns true if the run must stop to end in time. next: iterations until the next question, whose
+ * decision takes effect a few iterations later (monitor_ask). */
 static bool time_is_over(const struct monitor *monitor, int64_t next)
 {
     double further = (double)(next + 2 * monitor->signals.lag);
@@ -101,7 +101,7 @@ static bool time_is_over(const struct monitor *monitor, int64_t next)
     return clock_seconds() + seconds_to_save(monitor, further) > monitor->run->ends;
 }
 
-/* Returns true if --snapshot-every asks for a snapshot and none comes before the answer. */
+/* Returns true if --snapshot-every asks for a snapshot and no other effect is pending. */
 static bool snapshot_is_due(const struct monitor *monitor)
 {
     return !job_rehearses(monitor->job) && monitor->signals.effect == SIGNAL_NOTHING &&
@@ -113,7 +113,7 @@ static int ask_signals(struct monitor *monitor, struct sync *sync, bool enough, 
     double values[SYNC_ASK_VALUES] = {0};
     unsigned bits = signals_take();
 
-    assert(monitor->signals.asked < 0); /* one question is open at a time */
+    assert(monitor->signals.asked < 0); /* at most one question is open */
     for (int k = 0; k < SIGNALS; k++)
         if ((bits >> k & 1) && monitor->job->options->signals[k] != SIGNAL_NOTHING) {
             values[RANKS + k] = 1;
@@ -147,8 +147,7 @@ static void log_signal(const struct monitor *monitor, enum signal_kind kind, con
              words[monitor->job->options->signals[kind]], units_count(iteration, "iteration").text);
 }
 
-/* Reads the answer: the strongest effect of all signals holds, and an effect asked for twice
- * happens once. */
+/* Reads the answer. The strongest effect of all signals counts, once. */
 static int read_answer(struct monitor *monitor, struct sync *sync, int64_t iteration)
 {
     double values[SYNC_ASK_VALUES];
@@ -170,7 +169,7 @@ static int read_answer(struct monitor *monitor, struct sync *sync, int64_t itera
             strongest = k;
         if (effect > monitor->signals.effect)
             monitor->signals.effect = effect;
-        /* signals of schedulers must not lose the work of hours */
+        /* a stop by a scheduler always writes a snapshot */
         monitor->signals.keep |= effect == SIGNAL_STOP && k != SIGNAL_INT;
     }
     if (strongest >= 0)

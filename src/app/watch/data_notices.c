@@ -1,4 +1,4 @@
-/* Reports damaged records: each rank when it meets one, and rank 0 all of them at the end. */
+/* Reports damaged records: each rank when it reads one, and rank 0 all records at the end. */
 #include "watch/monitor.h"
 
 #include "util/agree.h"
@@ -18,7 +18,7 @@ static void put_damage(const struct job *job, const struct compute *compute, str
     }
 }
 
-/* Returns true if `line` is among `lines`, each of which ends in a newline. */
+/* Returns true if `lines`, each with a newline at its end, contains `line`. */
 static bool has_line(const char *lines, const char *line, size_t length)
 {
     for (; *lines; lines += strcspn(lines, "\n") + 1)
@@ -27,7 +27,7 @@ static bool has_line(const char *lines, const char *line, size_t length)
     return false;
 }
 
-/* Joins all ranks' texts, `bytes` each; a record that several ranks have met is listed once. */
+/* Joins all ranks' texts of `bytes` each; lists a record once, even if several ranks read it. */
 static char *take_once(const char *texts, size_t bytes, int nranks, int *count)
 {
     struct strbuf out = {0};

@@ -1,5 +1,5 @@
-/* Finds the end of a run's time. Schedulers give a date, which is converted once, at the start,
- * since clocks may be set while a run lasts. */
+/* Finds the end of a run's time. A scheduler's date is converted once, at the start, since clocks
+ * may be set during a run. */
 #include "watch/deadline.h"
 
 #include "util/clock.h"
@@ -30,7 +30,7 @@ static int read_number(const char *name, double *out)
 
 static void set(double seconds, const char *whence, struct deadline *out)
 {
-    /* a fiftieth, 2 to 30 s, is kept for the report and the launcher's end */
+    /* a fiftieth of the time, 2 to 30 s, is left for the report and the launcher */
     *out = (struct deadline){.end = clock_seconds() + seconds,
                              .margin = fmin(fmax(seconds / 50, 2), 30),
                              .whence = whence};
@@ -52,7 +52,7 @@ int deadline_parse(const char *option, const char *text, void *target)
 
 int deadline_find(struct deadline *out)
 {
-    enum { DATES = 2 }; /* number of variables with a date; the rest have seconds from now */
+    enum { DATES = 2 }; /* number of variables with a date; PBS_WALLTIME is seconds from now */
     static const char *const limits[] = {"SLURM_JOB_END_TIME", "POSEIDON_END_TIME", "PBS_WALLTIME"};
     struct timespec now;
     double value = 0;

@@ -1,4 +1,4 @@
-/* Reports ranks that are silent or keep all others waiting, and ends a run that has lost a rank. */
+/* Reports ranks that are silent or keep all others waiting, and ends a run that lost a rank. */
 #include "watch/monitor.h"
 
 #include "exchange/lost.h"
@@ -12,11 +12,11 @@ static void warn_of_stall(void *context, const char *text)
 {
     struct monitor *monitor = context;
 
-    /* any rank may wait, and ranks other than 0 log errors only */
+    /* ranks other than 0 log errors only */
     LOG_ERROR(monitor->job->log, "%s", text);
 }
 
-/* Writes what rank 0 has handed to the writer, unless the disk does not answer. */
+/* Waits until rank 0's saved snapshots are on disk, unless the disk does not answer. */
 static void save(void *context)
 {
     const struct monitor *monitor = context;
@@ -25,7 +25,7 @@ static void save(void *context)
         (void)run_finish_saving(monitor->run, false);
 }
 
-/* Ends the run after the loss of a rank. On the wire's thread. */
+/* Ends the run after the loss of a rank. Runs on the wire's thread. */
 static void give_up(void *context, const char *text)
 {
     const struct exchange_end end = {.program = "poseidon train",
@@ -38,7 +38,7 @@ static void give_up(void *context, const char *text)
     exchange_lost(&end, text);
 }
 
-/* ---- this rank's place ---- */
+/* ---- activity of this rank ---- */
 
 void monitor_enter(struct monitor *monitor, int64_t iteration, int phase)
 {
@@ -47,8 +47,8 @@ void monitor_enter(struct monitor *monitor, int64_t iteration, int phase)
     atomic_store_explicit(&monitor->doing.phase, phase, memory_order_relaxed);
 }
 
-/* Indices into wire_place.place: the phase, the layer of the phase's net (from 1; 0: none), and
- * true for the backward pass. */
+/* Indices into wire_place.place: phase; layer of the phase's net, from 1 (0: none); true in the
+ * backward pass. */
 enum { AT_PHASE, AT_LAYER, AT_BACKWARD };
 
 static const struct net *net_of(const struct monitor *monitor, int64_t phase)
@@ -62,9 +62,9 @@ static const struct net *net_of(const struct monitor *monitor, int64_t phase)
                : NULL;
 }
 
-/* Tells this rank's place and progress. On the wire's thread. Saving counts as progress, since it
- * has limits of its own: the last snapshot as long as the job may last, earlier ones only
- * SAVING_SECONDS, in case the disk does not answer. */
+/* Reports this rank's activity and progress, on the wire's thread. Saving counts as progress: the
+ * last snapshot without limit, earlier ones for SAVING_SECONDS, in case the disk does not
+ * answer. */
 static void where(void *context, struct wire_place *out)
 {
     const struct monitor *monitor = context;

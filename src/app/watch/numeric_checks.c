@@ -19,9 +19,8 @@
 
 /* ---- NaN and infinity ---- */
 
-/* Says in `out` where a NaN or infinity arose, if found. Returns true if it is in the data. This
- * rank searches alone. Running averages that the pass has spoilt become 0, since BatchNorm sums
- * around them. */
+/* Appends to `out` where a NaN or infinity arose, if found. Returns true if the data has it.
+ * Searches without other ranks. Sets running averages that the pass made NaN or infinite to 0. */
 static bool find_nonfinite(struct monitor *monitor, const struct pass *pass, struct strbuf *out)
 {
     struct net *net = monitor->compute->net;
@@ -44,7 +43,7 @@ static bool find_nonfinite(struct monitor *monitor, const struct pass *pass, str
     return source && source->i->is_data;
 }
 
-/* Returns true if another rank reports the NaN, which --sync-bn spreads, within 2 s. */
+/* Returns true if another rank reports the NaN within 2 s; --sync-bn spreads a NaN to all ranks. */
 static bool another_found(const struct monitor *monitor, struct sync *sync)
 {
     const struct timespec tenth = {.tv_nsec = 100000000};
@@ -64,7 +63,7 @@ int monitor_report_divergence(struct monitor *monitor, const struct rates *rates
     bool in_data = find_nonfinite(monitor, pass, &where);
 
     if (!where.length && another_found(monitor, sync))
-        goto out;                           /* the other rank's message is agreed on at closing */
+        goto out;                           /* sync_close will return the other rank's message */
     loss = isnan(loss) ? fabs(loss) : loss; /* prints "nan", not "-nan" */
     if (monitor->job->options->skip_nan > 0)
         strbuf_printf(&row, ", and %d updates in a row were to be left out (--on-nan=skip)",
@@ -88,7 +87,7 @@ out:
     return -1;
 }
 
-/* Losses use log(FLT_MIN), -87.3365, in place of log(0). */
+/* Losses use log(FLT_MIN), -87.3365, for log(0). */
 void monitor_explain_loss(struct monitor *monitor, double loss)
 {
     double times = -loss / log((double)FLT_MIN);
@@ -157,7 +156,7 @@ int monitor_open_skips(struct monitor *monitor, const struct plan *plan)
                                  "bf16), whose residual would carry NaN and infinity into later "
                                  "updates; use another --comm without --lossy",
                                  plan->buckets[b].name);
-    if (count == 0 || job_shares(monitor->job) > 1) /* grains keep running averages of their own */
+    if (count == 0 || job_shares(monitor->job) > 1) /* each grain keeps its own running averages */
         return 0;
     if (monitor->compute->engine.device.i->describe)
         return error_set("--on-nan=skip: the running averages of BatchNorm are in the memory of "
@@ -204,7 +203,7 @@ void monitor_tell_skips(struct monitor *monitor, const struct plan *plan, struct
 
 /* ---- --check-sync ---- */
 
-/* Returns 52 bits, which a double holds, of the digest of the parameters that all ranks share. */
+/* Returns the digest's first 52 bits of the parameters that all ranks share; a double holds 52. */
 static double digest_values(const struct net *net)
 {
     char hex[SHA256_HEX];

@@ -1,5 +1,5 @@
-/* Holds signals back until they are asked for. There is no handler, so no library's system call is
- * ever interrupted, in any thread. */
+/* Blocks signals until they are taken. Without a handler, no signal interrupts a library's system
+ * call in any thread. */
 #define _GNU_SOURCE
 #include "watch/signals.h"
 
@@ -126,7 +126,7 @@ bool signals_stop_pending(const enum signal_effect effects[SIGNALS])
     return false;
 }
 
-/* ---- commands that end early and in order ---- */
+/* ---- commands that end early ---- */
 
 static const enum signal_effect interrupts[SIGNALS] = {
     [SIGNAL_INT] = SIGNAL_STOP, [SIGNAL_HUP] = SIGNAL_STOP, [SIGNAL_TERM] = SIGNAL_STOP};

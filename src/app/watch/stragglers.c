@@ -1,9 +1,9 @@
-/* Finds the rank that the others have waited for since the last display, and why.
+/* Finds the rank that other ranks have waited for since the last display, and why.
  *
- * Ranks in step take the same time for an iteration, so a late rank is known by how it spends the
- * time: computing or waiting for input longer than the median, and hardly waiting for others. A
- * rank with a slow link waits like all others, but its messages take longer per byte than those
- * between other ranks. */
+ * In synchronous training every rank takes the same time for an iteration. A late rank computes, or
+ * waits for input, longer than the median rank, and hardly waits for other ranks. A rank with a
+ * slow link waits like all others, but its messages take longer per byte than those between other
+ * ranks. */
 #include "watch/stragglers.h"
 
 #include "util/median.h"
@@ -12,30 +12,30 @@
 #include <assert.h>
 #include <string.h>
 
-/* Figures of a rank, added up over all ranks: each rank gives its own times, and the time and bytes
- * of each of its links to both ends of the link. */
+/* Figures of a rank, summed over ranks: its own times, and time and bytes of its links as both ends
+ * of each link measure them. */
 struct seen {
     double compute, input, stall, link, bytes;
 };
 
 enum { VALUES = sizeof(struct seen) / sizeof(double) };
 
-/* Least part of the time, and least seconds, that count as late: ranks that share cores may differ
- * by less. */
+/* Least fraction of the time, and least seconds, of a late rank: ranks that share cores differ by
+ * less. */
 #define LATE_PART    0.25
 #define LATE_SECONDS 0.1
 #define SLOW_LINK                                                                                  \
-    2 /* a slow link takes this many times the median's time per byte; with n ranks and one slow   \
-         end, the ratio is n - 1 at most */
+    2 /* least ratio of a slow rank's time per byte to the median; with n ranks, the ratio is n -  \
+         1 at most */
 
 struct stragglers {
     const struct job *job;        /* borrowed */
-    struct figures_late *of_rank; /* rank 0: verdicts so far, per rank */
-    int looks;                    /* number of verdicts */
-    int64_t iteration;            /* iteration of the last verdict */
-    double seconds, stall, input; /* times of training until the last verdict */
-    struct sync_link *links;      /* per rank: state of the link at the last verdict */
-    double *sorted;               /* scratch, a number for each rank */
+    struct figures_late *of_rank; /* rank 0: per rank, how often it was late so far */
+    int looks;                    /* number of judgements so far */
+    int64_t iteration;            /* iteration of the last judgement */
+    double seconds, stall, input; /* times of training until the last judgement */
+    struct sync_link *links;      /* per rank: counters of the link at the last judgement */
+    double *sorted;               /* scratch: one number per rank */
 };
 
 int stragglers_open(const struct job *job, int64_t first, struct stragglers **out)
@@ -92,10 +92,10 @@ void stragglers_put(struct stragglers *late, struct sync *sync, const struct net
     late->input = input;
 }
 
-/* ---- judging; rank 0 ---- */
+/* ---- finding the late rank, on rank 0 ---- */
 
-/* Returns the lower median over workers: of two ranks, the slower is compared with the faster.
- * first: rank 0's number. */
+/* Returns the lower median over workers, so that of two ranks the slower is compared with the
+ * faster. first: figure of rank 0. */
 static double median_of(struct stragglers *late, const double *first)
 {
     for (int r = 0; r < late->job->nworkers; r++)
@@ -103,7 +103,7 @@ static double median_of(struct stragglers *late, const double *first)
     return median_lower(late->sorted, late->job->nworkers);
 }
 
-/* Finds the worker that computes, or waits for input, longer than the others; -1: none does. */
+/* Finds the worker that computes, or waits for input, longer than other workers; -1: none. */
 static int find_slow(struct stragglers *late, const struct seen *seen, double seconds,
                      enum late_cause *cause, double *behind)
 {
@@ -123,8 +123,8 @@ static int find_slow(struct stragglers *late, const struct seen *seen, double se
     return most > LATE_PART * seconds && most > LATE_SECONDS ? found : -1;
 }
 
-/* Finds the rank whose messages take longest, if training waits for messages; -1: none. Among fewer
- * than four ranks, one slow rank makes all look slow. */
+/* Finds the rank with the longest time per byte, if training waits for messages; -1: none. With
+ * fewer than four ranks, one slow rank makes all ranks look slow. */
 static int find_slow_link(struct stragglers *late, const struct seen *seen, double seconds,
                           double *behind)
 {
@@ -163,7 +163,7 @@ void stragglers_judge(struct stragglers *late, int64_t iteration, const double *
 
     if (!late || late->job->rank != 0 || iteration <= late->iteration)
         return;
-    seconds = seen->compute + seen->input + seen->stall; /* alike on all ranks */
+    seconds = seen->compute + seen->input + seen->stall; /* nearly equal on all ranks */
     rank = find_slow(late, seen, seconds, &cause, &behind);
     if (rank < 0) {
         cause = LATE_NETWORK;
