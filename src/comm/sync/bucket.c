@@ -28,7 +28,7 @@ int64_t tag_iteration(const struct sync *sync, const struct arrival *arrival, in
 static int out_of_step(const struct sync *sync, const struct arrival *arrival)
 {
     return error_set("rank %d is out of step: it sent %s of layer '%s' (chunk %d, iteration %lld "
-                     "modulo %lld), which no one here waits for",
+                     "modulo %lld), which this rank does not expect",
                      arrival->rank, arrival->back ? "parameters" : "a gradient",
                      bucket_of(sync, arrival->bucket)->name, arrival->chunk,
                      (long long)arrival->slot, (long long)sync->tag_period);

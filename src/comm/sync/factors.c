@@ -112,8 +112,8 @@ int factors_open(struct sync *sync, int bucket, bool on_host, struct factors *ou
     lay_out(sync, bucket, out);
     out->device = on_host ? gradient_host_device(sync) : sync->model.device;
     if (b->slices == 1 && out->round_rows > PLAN_LARGEST_MESSAGE / (int64_t)sizeof(float) / width)
-        return error_set("layer '%s': %lld rows of %lld factors exceed what one message can count; "
-                         "use the parameter server",
+        return error_set("layer '%s': %lld rows of %lld factors are too many for one message; use "
+                         "the parameter server",
                          b->name, (long long)out->round_rows, (long long)width);
     shared = sync->gather->rows ? sync->gather->rows(sync, bucket) : NULL;
     if (!floats && OWN(&sync->owner, out->halves, all_elems(out), "sufficient factors"))
