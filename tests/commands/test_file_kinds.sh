@@ -59,7 +59,7 @@ while IFS=: read -r file what; do
 done <<'END'
 lfs:a Git LFS pointer, not the file itself: fetch it with 'git lfs pull'
 gz:a gzip archive: unpack it with gunzip
-page:a page of HTML
+page:an HTML page
 empty:an empty file
 END
 # given as a net, and as weights
@@ -73,7 +73,7 @@ printf 'PK\005\006%18s' '' >zip
 printf '\012\001n\022\023\012\004data\022\001c\042\004Conv\052\002\012\000' >netdef # operator { input output type arg }
 printf '\022\017\022\001w\042\004Fill\052\004\012\002ab' >init            # without a name
 printf 'name: "n"\nop {\n  input: "data"\n  type: "Conv"\n}\n' >pbtxt
-for file in blank:'a page of HTML' mark:'a page of HTML' utf16:'UTF-16 text: save it as UTF-8' \
+for file in blank:'an HTML page' mark:'an HTML page' utf16:'UTF-16 text: save it as UTF-8' \
     utf16mark:'UTF-16 text: save it as UTF-8' swap:'a swap file of Vim' pdf:'a PDF document' \
     zip:'a zip archive' netdef:'a NetDef of Caffe2' init:'a NetDef of Caffe2' pbtxt:'a NetDef of Caffe2'; do
     cp "${file%%:*}" n.prototxt

@@ -193,7 +193,7 @@ printf 'PK\003\004....................000000archive/data.pkl' >pytorch_model.bin
 printf 'PK\003\004....................000000arr_0.npy' >arrays.bin
 printf '\200\002\212\012l\374\234F' >old.bin
 printf '\077\000\000\000\000\000\000\000{"w":{"dtype":"F32"}}' >tensors.bin
-refuses "*tensors.bin: expected a binary model (.caffemodel), found a safetensors file: 'python3 tools/weights.py IN *" train --solver=solver.prototxt --weights=tensors.bin
+refuses "*tensors.bin: expected a binary model (.caffemodel), found a safetensors file: convert it with 'python3 tools/weights.py IN *" train --solver=solver.prototxt --weights=tensors.bin
 while read -r file what; do # by their content; known endings are refused before
     refuses "*$file: expected a binary model (.caffemodel), found $what*" train --solver=solver.prototxt --weights="$file"
 done <<'END'

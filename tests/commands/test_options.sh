@@ -80,7 +80,7 @@ refuses '*--tune needs a value: --tune=NAME=VALUE*' train --solver=solver.protot
 refuses '*unknown option --chunck; did you mean --tune=chunk?*' train --solver=solver.prototxt --chunck=1
 
 # values of several parts
-refuses '*--hierarchy=2,x: expected auto, off, or the number of a node*' train --solver=solver.prototxt --hierarchy=2,x
+refuses '*--hierarchy=2,x: expected auto, off, or a number of ranks per node*' train --solver=solver.prototxt --hierarchy=2,x
 refuses '*--hierarchy=off,2: expected auto, off*' train --solver=solver.prototxt --hierarchy=off,2
 refuses '*--on-signal=KILL=stop: expected effects of INT, HUP, TERM*' train --solver=solver.prototxt --on-signal=KILL=stop
 refuses '*--on-signal=TERM=stop,: expected effects*' train --solver=solver.prototxt --on-signal=TERM=stop,

@@ -147,7 +147,7 @@ refused() { # PATTERN RANKS PROGRAM ARGUMENTS...
     fi
 }
 refused 'would share one GPU' 2 "$emulated" train --solver=plain.prototxt --engine=cuda
-refused '--hierarchy=2: .*\(the engine keeps parameters in memory of its own, and this build has no NCCL\|--tune=share-gpu lets ranks share a GPU\)' 2 "$emulated" train \
+refused '--hierarchy=2: .*\(the engine keeps parameters in its own memory, which only NCCL reaches, and this build has no NCCL\|--tune=share-gpu lets ranks share a GPU\)' 2 "$emulated" train \
     --solver=plain.prototxt --engine=cuda --tune=share-gpu --hierarchy=2
 refused 'expected auto, fp32, tf32 or bf16' 1 "$emulated" train --solver=plain.prototxt --math=fp8
 # operators that mixed.prototxt has not; one layer writes what it reads to a file on the host

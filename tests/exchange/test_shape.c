@@ -158,12 +158,12 @@ START_TEST(leaders_are_ranks_of_a_node)
     ck_assert_int_eq(exchange_check_leaders(&options, &shape), 0);
     options.leaders = 3;
     ck_assert_int_ne(exchange_check_leaders(&options, &shape), 0);
-    ck_assert_str_eq(error_text(), "--hierarchy: 3 leaders of a node: the largest has 2 ranks");
+    ck_assert_str_eq(error_text(), "--hierarchy: 3 leaders per node: the largest node has 2 ranks");
     exchange_shape_part(&shape, &facts);
     ck_assert_int_eq(shape.leaders_per_host, 2);
     ck_assert_int_ne(exchange_check_leaders(&options, &shape), 0);
     ck_assert_str_eq(error_text(),
-                     "--hierarchy: 3 leaders of a node, and no ranks add up together here");
+                     "--hierarchy: 3 leaders per node need ranks that add up together; found none");
     exchange_shape_free(&shape);
 }
 END_TEST

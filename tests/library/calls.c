@@ -319,7 +319,7 @@ static void case_state(const char *options)
         if (rank == 0 && values_are_results)
             memcpy(values[0][t], then[t], elems[t] * sizeof(float));
     REQUIRE(!poseidon_state_set(p, state, bytes)); /* the last one counts */
-    REFUSED(poseidon_state_set(p, state, bytes - 1), "give all of it");
+    REFUSED(poseidon_state_set(p, state, bytes - 1), "give the whole state");
     REQUIRE(!poseidon_state_set(p, state, bytes));
     memset(state, 0xff, bytes); /* it was copied */
     REQUIRE(!poseidon_start(p) && !poseidon_wait_all(p));
@@ -373,10 +373,10 @@ static void case_states(const char *options)
 
     refuse_state(options, 1, NULL, 0, false, "no state");
     refuse_state(options, 1, "poseidon state 2", 16, false, "no state");
-    refuse_state(options, 1, state, bytes - 1, false, "give all of it");
+    refuse_state(options, 1, state, bytes - 1, false, "give the whole state");
     refuse_state(options, 2, state, bytes, true, "tensor 5: 'last' of 1 elements");
     refuse_state("comm=ps,wire=bf16,result=values,momentum=0.5", 1, state, bytes, true,
-                 "another job, of options");
+                 "another job with options");
     if (nranks > 1)
         refuse_state("wire=bf16,comm=allreduce", 1, state, bytes, true, "its tensors");
     for (size_t at = 0; at < bytes; at += bytes / 5) {

@@ -442,7 +442,7 @@ def uses(names=None):
             loss(model, 0, rank).backward()
         except RuntimeError as e:
             end(model)
-            said.append("is of another job, of options" in str(e) or str(e))
+            said.append("is from another job with options" in str(e) or str(e))
         if rank == 0:
             state[len(state) // 2] ^= 1
         try:

@@ -261,20 +261,20 @@ void case_devices(const char *options)
     REQUIRE(!cuda.allocate_host((void **)&locked, 40, 0));
     tensor.gradient = there;
     REFUSED(add(p, &tensor, POSEIDON_FLOAT32, NULL),
-            "tensor 'next' lies on GPU 1, and tensors before it on GPU 0: a handle serves one GPU");
+            "tensor 'next' is on GPU 1, and earlier tensors are on GPU 0: a handle serves one GPU");
     tensor.gradient = here + 10;
     tensor.values = there;
-    REFUSED(add(p, &tensor, POSEIDON_FLOAT32, NULL), "tensor 'next' lies on GPU 1");
+    REFUSED(add(p, &tensor, POSEIDON_FLOAT32, NULL), "tensor 'next' is on GPU 1");
     tensor.values = NULL;
     tensor.gradient = host;
     REFUSED(add(p, &tensor, POSEIDON_FLOAT32, NULL),
             "tensor 'next': ", "is memory unknown to CUDA; expected a GPU's memory");
     tensor.gradient = locked;
     REFUSED(add(p, &tensor, POSEIDON_FLOAT32, NULL), "page-locked memory of the host");
-    REFUSED(poseidon_add(p, &tensor, NULL), "'next' lies in the host's memory, and tensors before "
-                                            "it in a GPU's");
+    REFUSED(poseidon_add(p, &tensor, NULL), "'next' is in the host's memory, and earlier tensors "
+                                            "are in a GPU's");
     tensor.gradient = NULL;
-    REFUSED(add(p, &tensor, POSEIDON_BFLOAT16, NULL), "floats alone");
+    REFUSED(add(p, &tensor, POSEIDON_BFLOAT16, NULL), "only float32 gradients");
     REQUIRE(!add(p, &tensor, POSEIDON_FLOAT32, NULL));
     REQUIRE(!poseidon_gradient(p, 1) && !poseidon_start(p) && poseidon_gradient(p, 1));
     REQUIRE(!poseidon_skip(p, 0));
@@ -283,7 +283,7 @@ void case_devices(const char *options)
     REFUSED(poseidon_destroy(p), "is not on GPU 0");
 
     REQUIRE(!poseidon_create(MPI_COMM_WORLD, "comm=ps", &p));
-    REFUSED(add(p, &tensor, POSEIDON_FLOAT32, NULL), "nothing else says on which GPU it lies");
+    REFUSED(add(p, &tensor, POSEIDON_FLOAT32, NULL), "its GPU is unknown");
     place.memory = POSEIDON_CUDA;
     tensor.gradient = host;
     REFUSED(poseidon_add_at(p, &tensor, &place, NULL), "memory unknown to CUDA");

@@ -20,20 +20,20 @@ void case_refusals(const char *options)
     REFUSED(poseidon_create(MPI_COMM_WORLD, "wier=bf16", &p), "wier", "did you mean wire");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "comm=auto,wire=half", &p), "half", "fp32 or bf16");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "comm=quick", &p), "quick", "ps, ");
-    REFUSED(poseidon_create(MPI_COMM_WORLD, "lossy=ps", &p), ": lossy=ps: 'ps' is no word");
+    REFUSED(poseidon_create(MPI_COMM_WORLD, "lossy=ps", &p), ": lossy=ps: unknown word 'ps'");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "lossy=bf16+onebit,comm=sfb", &p),
-            ": lossy=bf16+onebit says what comm=auto may choose from, and comm=sfb leaves");
+            ": lossy=bf16+onebit lists schemes for comm=auto to choose from, but comm=sfb leaves");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "wire=bf16,lossy=lowrank:2", &p),
-            ": wire=bf16 rounds all gradients, and lossy=lowrank:2 those");
+            ": wire=bf16 rounds all gradients, but lossy=lowrank:2 only");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "lossy=bf16+bf16", &p), "appears twice");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "merge=much", &p), "much", "512k");
-    REFUSED(poseidon_create(MPI_COMM_WORLD, "hierarchy=2.5", &p), "2.5", "number of a node");
+    REFUSED(poseidon_create(MPI_COMM_WORLD, "hierarchy=2.5", &p), "2.5", "ranks per node");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "stall-timeout=5", &p), "stall-timeout");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "merge", &p), "merge", "NAME=VALUE");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "type=Sgd", &p), "Sgd", "SGD");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "momentum=-1", &p), "momentum", "0 or more");
     REFUSED(poseidon_create(MPI_COMM_WORLD, "comm=ps,momentum=0.9", &p),
-            ": momentum= is of the rule", "result=mean has none");
+            ": momentum= needs result=values", "result=mean the library applies no rule");
     REQUIRE(!poseidon_destroy(NULL));
     REFUSED(poseidon_add(NULL, &tensor, NULL), "NULL");
     REFUSED(poseidon_start(NULL), "NULL");
@@ -59,7 +59,7 @@ void case_refusals(const char *options)
     REFUSED(poseidon_add(p, &tensor, NULL), "product", "-1 rows");
     tensor = tensor_of(0, 1);
     REFUSED(poseidon_add_at(p, &tensor, NULL, NULL), "NULL");
-    REFUSED(poseidon_add_at(p, &tensor, &place, NULL), "thousand", "a place of 3 bytes");
+    REFUSED(poseidon_add_at(p, &tensor, &place, NULL), "thousand", "found .size = 3");
     place.size = sizeof place;
     place.type = 3;
     REFUSED(poseidon_add_at(p, &tensor, &place, NULL), "thousand", "memory 0 and type 3");
@@ -70,14 +70,14 @@ void case_refusals(const char *options)
     REFUSED(poseidon_add_at(p, &tensor, &place, NULL), "on a GPU needs libposeidon_cuda.so.1");
     place.memory = POSEIDON_HOST;
     tensor.gradient = NULL;
-    REFUSED(poseidon_add_at(p, &tensor, &place, NULL), "thousand", "floats alone");
+    REFUSED(poseidon_add_at(p, &tensor, &place, NULL), "thousand", "only float32 gradients");
     tensor = tensor_of(0, 1);
     REQUIRE(!poseidon_add(p, &tensor, NULL));
     REFUSED(poseidon_add(p, &tensor, NULL), "thousand", "added already");
     place.memory = POSEIDON_CUDA;
     tensor.name = "gpu";
-    REFUSED(poseidon_add_at(p, &tensor, &place, NULL), "'gpu' lies in a GPU's memory",
-            "before it in the host's");
+    REFUSED(poseidon_add_at(p, &tensor, &place, NULL), "'gpu' is in a GPU's memory",
+            "earlier tensors are in the host's");
     REFUSED(poseidon_post(p, 0), "poseidon_start");
     REFUSED(poseidon_wait(p, 0), "poseidon_start");
     REFUSED(poseidon_takes_factors(p, 0), "poseidon_start");
@@ -114,7 +114,7 @@ void case_differ(const char *options)
     (void)options;
     REQUIRE(!poseidon_create(MPI_COMM_WORLD, last ? "comm=sfb" : "comm=ps", &p));
     REFUSED(poseidon_share(p, &shared, last ? 1 : 2),
-            ": poseidon_share: 1 bytes, and rank 0 has 2");
+            ": poseidon_share: 1 bytes here, but 2 on rank 0");
     REQUIRE(!poseidon_share(p, &shared, sizeof shared) && shared == 0);
     REQUIRE(!poseidon_add(p, &tensor, NULL));
     REFUSED(poseidon_start(p), "options differs: \"comm=ps\" on rank", "\"comm=sfb\" on rank");
@@ -283,7 +283,7 @@ void case_ends(const char *options)
         end_by("no factors", "'product': factors of 3 rows", no_factors);
         end_by("whole", "'product' travels as factors", post_whole);
     }
-    end_by("not waited", "'bias' is posted in iteration 2", not_waited);
+    end_by("not waited", "'bias' was not waited for before its post in iteration 2", not_waited);
     end_by("rate within", "poseidon_set_rate: tensor 'one' was neither posted nor skipped in",
            rate_within);
     end_by("no rate", "poseidon_set_rate: expected a rate of 0 or more, found nan",

@@ -14,7 +14,7 @@ goes() {
     fi
 }
 
-trial="rank 1 (.*): MPI says that it reaches the engine's memory, but number 63 of 64 that worker 0 sent"
+trial="rank 1 (.*): MPI claims to reach the engine's memory, but number 63 of 64 from worker 0 arrived"
 for wanted in auto on; do
     goes 2 "$wanted 11 0" "way: straight from and to the engine's memory"
     goes 3 "$wanted 111 0" 'way: straight'

@@ -105,11 +105,11 @@ refused() {
         echo "ok: $name: $(grep '^poseidon train: ' "$name.log")"
     fi
 }
-refused 'no such hierarchy' '--hierarchy=often: expected auto, off, or the number' --solver=solver.prototxt --hierarchy=often
+refused 'no such hierarchy' '--hierarchy=often: expected auto, off, or a number of ranks per node' --solver=solver.prototxt --hierarchy=often
 refused 'nodes of none' '--hierarchy=0: expected' --solver=solver.prototxt --hierarchy=0
 refused 'nodes of half' '--hierarchy=2.5: expected' --solver=solver.prototxt --hierarchy=2.5
-refused 'leaders of nobody' '--hierarchy: 2 leaders of a node, and no ranks add up together here' --solver=solver.prototxt --hierarchy=1,2
-refused 'leaders of others' '--hierarchy: 3 leaders of a node: the largest has 2 ranks' --solver=solver.prototxt --hierarchy=2,3
+refused 'leaders of nobody' '--hierarchy: 2 leaders per node need ranks that add up together; found none' --solver=solver.prototxt --hierarchy=1,2
+refused 'leaders of others' '--hierarchy: 3 leaders per node: the largest node has 2 ranks' --solver=solver.prototxt --hierarchy=2,3
 refused 'stale nodes' '--hierarchy=2.*--tune=staleness' --solver=solver.prototxt --hierarchy=2 --comm=ps --tune=staleness=1
 refused 'nodes alone' '--hierarchy=2.*--comm=none' --solver=solver.prototxt --hierarchy=2 --comm=none
 train 4 stale.log --solver=solver.prototxt --batch=8 --comm=ps --tune=staleness=1 || fail '--tune=staleness alone'

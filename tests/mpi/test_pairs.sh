@@ -80,14 +80,14 @@ engine 'cpu': --math=tf32 is for GPUs; the CPU has fp32 and bf16 | --engine=cpu 
 --tune=lowrank-warmup=3 needs --comm=lowrank or --lossy=lowrank | --tune=lowrank-warmup=3 --comm=onebit
 --tune=lowrank-warmup=0 needs --comm=lowrank or --lossy=lowrank | --tune=lowrank-warmup=0 --lossy=bf16
 --tune=staleness=2 needs --comm=ps | --tune=staleness=2 --comm=lowrank
---lossy=bf16,fp8: 'fp8' is no word of its list; expected some of bf16, onebit, lowrank:R | --lossy=bf16,fp8
+--lossy=bf16,fp8: unknown word 'fp8'; expected some of bf16, onebit, lowrank:R | --lossy=bf16,fp8
 --lossy=onebit,onebit: 'onebit' appears twice; give it once | --lossy=onebit,onebit
 --lossy=lowrank:x: expected a rank from 1 to 1024 behind the colon, as lowrank:4 | --lossy=lowrank:x
---lossy=bf16,onebit says what --comm=auto may choose from, and --comm=ps leaves nothing to choose | --lossy=bf16,onebit --comm=ps
---lossy=bf16 says what --comm=auto may choose from, and --comm=none leaves nothing to choose | --lossy=bf16 --comm=none
---lossy=onebit says what --comm=auto may choose from, and --comm=paper leaves | --lossy=onebit --comm=paper
---lossy=lowrank says what --comm=auto may choose from, and --comm=lowrank:2 leaves | --lossy=lowrank --comm=lowrank:2
---tune=wire=bf16 rounds all gradients, and --lossy=lowrank those of layers where that is faster | --tune=wire=bf16 --lossy=lowrank
+--lossy=bf16,onebit lists schemes for --comm=auto to choose from, but --comm=ps leaves no choice | --lossy=bf16,onebit --comm=ps
+--lossy=bf16 lists schemes for --comm=auto to choose from, but --comm=none leaves no choice | --lossy=bf16 --comm=none
+--lossy=onebit lists schemes for --comm=auto to choose from, but --comm=paper leaves | --lossy=onebit --comm=paper
+--lossy=lowrank lists schemes for --comm=auto to choose from, but --comm=lowrank:2 leaves | --lossy=lowrank --comm=lowrank:2
+--tune=wire=bf16 rounds all gradients, but --lossy=lowrank only gradients of layers where this is faster | --tune=wire=bf16 --lossy=lowrank
 --tune=staleness sends exact gradients: not with --lossy | --tune=staleness=1 --lossy=onebit
 --tune=staleness sends exact gradients: not with --lossy | --tune=staleness=1 --lossy=bf16
 --on-nan=skip takes an update back, but --lossy=lowrank,bf16 would still send its rounding errors later | --on-nan=skip --lossy=lowrank,bf16
@@ -105,7 +105,7 @@ local_lr_auto measures parameters on the host: .* with --tune=ps-update=device |
 direct=on: the engine works in the host's memory | --tune=direct=on --engine=cpu
 --hierarchy=2: .*: with --comm=none every rank trains its own net | --comm=none --hierarchy=2
 --hierarchy=off,2: expected auto, off | --hierarchy=off,2
---hierarchy: 2 leaders of a node, and no ranks add up together here | --hierarchy=auto,2 --comm=ps
+--hierarchy: 2 leaders per node need ranks that add up together; found none | --hierarchy=auto,2 --comm=ps
 --keep-best is decided by the workers' test scores: not with --servers | --keep-best=accuracy --servers=1 --set test_iter=1 --set test_interval=1 --set snapshot=1 --snapshot-prefix=s
 --reproducible needs --global-batch=N | --reproducible --batch=8
 --reproducible: --global-batch=12 is no multiple of 8, the number of grains: give | --reproducible --global-batch=12
@@ -123,7 +123,7 @@ direct=on: the engine works in the host's memory | --tune=direct=on --engine=cpu
 --tune=drop-stragglers=1 needs --comm=ps | --tune=drop-stragglers=1 --comm=onebit
 --tune=drop-stragglers=1 needs --comm=ps | --tune=drop-stragglers=1 --comm=lowrank
 --tune=drop-stragglers=1 needs --comm=ps | --tune=drop-stragglers=1 --comm=none
---lossy=onebit says what --comm=auto may choose from, and --comm=ps leaves | --tune=drop-stragglers=1 --lossy=onebit
+--lossy=onebit lists schemes for --comm=auto to choose from, but --comm=ps leaves | --tune=drop-stragglers=1 --lossy=onebit
 --tune=drop-stragglers goes on without the slowest workers: not with --tune=staleness | --tune=drop-stragglers=1 --tune=staleness=2
 --tune=drop-stragglers=2 would drop every gradient of 2 workers | --tune=drop-stragglers=2
 --tune=drop-stragglers=1 would drop every gradient of 1 worker: | --tune=drop-stragglers=1 --servers=1

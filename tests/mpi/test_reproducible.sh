@@ -114,6 +114,6 @@ train 2 unlike.log --solver=solver.prototxt --global-batch=24 --reproducible --b
 grep -q '^poseidon train: .*--hierarchy=2: .*: --balance with --reproducible gives every rank sums' unlike.log ||
     fail "nodes of unlike shares: $(tail -n 1 unlike.log)"
 train 4 uneven.log --solver=solver.prototxt --global-batch=24 --reproducible --hierarchy=3 && fail 'nodes of 3 and 1'
-grep -q '^poseidon train: .*--hierarchy=3: --reproducible needs nodes of equally many ranks' uneven.log ||
+grep -q '^poseidon train: .*--hierarchy=3: with --reproducible every node must have the same number of consecutive ranks' uneven.log ||
     fail "nodes of 3 and 1: $(tail -n 1 uneven.log)"
 finish

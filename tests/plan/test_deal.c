@@ -103,7 +103,7 @@ static const struct refused {
     int64_t samples, grain;
     const char *text;
 } refused[] = {
-    {3, 10, 4, "a batch of 10 samples is not of whole grains of 4"},
+    {3, 10, 4, "a batch of 10 samples is not a multiple of the grain of 4"},
     {3, 2, 1, "a batch of 2 samples cannot be dealt to 3 workers: each needs 1 or more"},
     {2, 4, 4, "a batch of 4 samples cannot be dealt to 2 workers: each needs 4 or more"},
     {3, 24, 8, "worker 1 has memory for 6 samples, but each needs 8 or more"},

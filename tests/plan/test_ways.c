@@ -92,13 +92,13 @@ START_TEST(what_is_lossy_comes_after_what_is_not)
     ck_assert_int_eq(ways_parse_lossy(sync_schemes, "--lossy", "bf16+lowrank:2", &lossy), 0);
     ck_assert_int_eq(lossy.n, 2);
     ck_assert_str_eq(way_name(lossy.way[1]).text, "lowrank:2");
-    refuses_lossy("bf16+", "'' is no word");
-    refuses_lossy("bf16,fp8", "--lossy=bf16,fp8: 'fp8' is no word of its list; expected some of "
+    refuses_lossy("bf16+", "unknown word ''");
+    refuses_lossy("bf16,fp8", "--lossy=bf16,fp8: unknown word 'fp8'; expected some of "
                               "bf16, onebit, lowrank:R");
-    refuses_lossy("ps", "'ps' is no word");
-    refuses_lossy("bf16,", "'' is no word");
-    refuses_lossy("", "'' is no word");
-    refuses_lossy("onebit:2", "'onebit:2' is no word");
+    refuses_lossy("ps", "unknown word 'ps'");
+    refuses_lossy("bf16,", "unknown word ''");
+    refuses_lossy("", "unknown word ''");
+    refuses_lossy("onebit:2", "unknown word 'onebit:2'");
     refuses_lossy("lowrank:0",
                   "--lossy=lowrank:0: expected a rank from 1 to 1024 behind the colon");
     refuses_lossy("bf16,onebit,bf16", "'bf16' appears twice");

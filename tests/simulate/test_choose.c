@@ -324,8 +324,8 @@ START_TEST(it_says_what_it_saves_and_what_it_costs)
     answer = answer_to(&a);
     choose_print_lossy(&answer, LAYERS, words);
     snprintf(expected, sizeof expected,
-             "%.2f times as fast as the best exact plan by the model; 2 of 3 layers travel "
-             "as low rank 2: their gradients are rounded, and what is rounded away is added to the "
+             "by the model %.2f times as fast as the best exact plan; 2 of 3 layers travel "
+             "as low rank 2: their gradients are rounded, and the rounding error is added to the "
              "next iteration's",
              answer.exact_seconds / answer.seconds);
     ck_assert_str_eq(words, expected);

@@ -97,7 +97,7 @@ works '*legacy.caffemodel: *' convert weights legacy.caffemodel.h5 legacy.caffem
 head -c 800 $binary >cut.caffemodel
 refuses 'poseidon convert: cut.caffemodel: damaged or truncated at byte *' convert weights cut.caffemodel out.caffemodel.h5
 printf 'PK\003\004....................000000archive/data.pkl' >w.pth
-refuses "poseidon convert: w.pth: expected a binary model (.caffemodel), found a PyTorch file (.pth): save its state_dict as .safetensors, of which tools/weights.py makes a model*" \
+refuses "poseidon convert: w.pth: expected a binary model (.caffemodel), found a PyTorch file (.pth): save its state_dict as .safetensors, which tools/weights.py converts to a model*" \
     convert weights w.pth out.caffemodel
 same 'files left' '' "$(ls out.* ./*.tmp 2>/dev/null)"
 
@@ -106,7 +106,7 @@ printf '\002\0\0\0\0\0\0\0{}' >a.safetensors
 refuses "*a.safetensors: expected .caffemodel or .caffemodel.h5: 'python3 tools/weights.py a.safetensors a.caffemodel.h5' makes*" \
     test --model=net.prototxt --weights=a.safetensors
 mv a.safetensors a.caffemodel
-refuses "*a.caffemodel: expected a binary model (.caffemodel), found a safetensors file: 'python3 tools/weights.py IN*" \
+refuses "*a.caffemodel: expected a binary model (.caffemodel), found a safetensors file: convert it with 'python3 tools/weights.py IN*" \
     test --model=net.prototxt --weights=a.caffemodel
 refuses '*b.caffemodel exists already; --force replaces it*' convert weights c.caffemodel.h5 b.caffemodel
 refuses '*b.caffemodel is one of the inputs*' convert weights b.caffemodel b.caffemodel --force

@@ -133,8 +133,8 @@ static size_t onebit_bytes(size_t rows, size_t n)
     return rows * (2 * sizeof(float) + words_of(n) * sizeof(uint32_t));
 }
 
-/* A row's partial sums of negative values and of all others. Every value is added to both sums, as
- * 0 to one of them: that takes no branch, and changes no sum that began at 0. */
+/* A row's partial sums of negative values and of all others. Every value is added to its sum, and 0
+ * to the other sum, since this needs no branch. Adding 0 changes no sum that began at 0. */
 struct row_sums {
     double negative[CODEC_LANES], rest[CODEC_LANES];
 };

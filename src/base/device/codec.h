@@ -17,8 +17,8 @@ struct codec {
     enum device_code code; /* the codec's number in device_services_i.encode */
     /* Returns the bytes on the wire, a multiple of 4 so that floats can follow each message. */
     size_t (*bytes)(size_t rows, size_t n);
-    /* Encodes x + residual into out, bytes(rows, n) long. residual (rows x n) holds the rounding
-     * error of earlier calls, and then of this call. */
+    /* Encodes x + residual into out, bytes(rows, n) long. residual (rows x n): at first the
+     * rounding error of earlier calls, afterwards of this call. */
     void (*encode)(const float *x, float *residual, size_t rows, size_t n, void *out);
     /* Adds the decoded values to sum. */
     void (*add)(const void *in, size_t rows, size_t n, float *sum);

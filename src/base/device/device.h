@@ -1,5 +1,5 @@
-/* The device: the memory of whatever computes, and the work that communication and updates need
- * there. Operators are an engine's (engine/engine.h), which has a device of its own.
+/* A device: the memory of an engine, and the work that communication and updates need there.
+ * Operators belong to the engine (engine/engine.h).
  *
  * Communication knows devices alone. A device is a table of functions and an opaque context. The
  * host's processors are a device, too (device_host). */
@@ -26,14 +26,14 @@ struct device_rows {
     size_t width, rows;
 };
 
-/* A copy under way. Where several copies share a ticket, ready and order speak of the last. */
+/* A copy under way. If several copies share a ticket, ready and order refer to the last copy. */
 struct device_ticket;
 
 /* When work in device memory begins. */
 enum device_turn {
     DEVICE_IN_TURN, /* after all computation that was asked for before */
-    DEVICE_STORED,  /* after all that was stored, and updated after it: beside the computation,
-                       which does not use that memory meanwhile */
+    DEVICE_STORED,  /* after all earlier stores and updates, beside the computation, which must not
+                       use that memory meanwhile */
 };
 
 enum device_direction {
@@ -63,8 +63,8 @@ struct device_copies_i {
     int (*ticket_create)(void *context, struct device_ticket **out);
     void (*ticket_destroy)(void *context, struct device_ticket *ticket);
     /* Starts a copy at its turn. Later computation must not touch that memory before the copy is
-     * over: call order, which DEVICE_WITHIN does not need. No rows: the ticket marks the end of
-     * all earlier work. */
+     * over: call `order`, except for DEVICE_WITHIN. No rows: the ticket marks the end of all
+     * earlier work. */
     int (*copy)(void *context, enum device_direction direction, const struct device_rows *rows,
                 enum device_turn turn, struct device_ticket *ticket);
     /* 1 if the ticket's last copy is over, 0 if not, -1 with a message. Does not wait. */
@@ -73,11 +73,11 @@ struct device_copies_i {
     int (*order)(void *context, struct device_ticket *ticket);
 };
 
-/* Copies of devices that work in the host's memory. The context is not used. */
+/* Copy functions of devices whose memory is the host's. The context is not used. */
 extern const struct device_copies_i device_host_copies;
 
-/* Work in device memory. Every slot is optional; NULL: the host does it, on fetched values where
- * the memory is not its own. Any thread may call these. All return 0, or -1 with a message. Not
+/* Work in device memory. Every slot is optional; NULL: the host does the work, on fetched values if
+ * the device has its own memory. Any thread may call these. All return 0, or -1 with a message. Not
  * collective. */
 struct device_services_i {
     /* Applies the solver's rule (rule_update) to n elements of device memory. history: one or two
@@ -88,9 +88,9 @@ struct device_services_i {
                   enum device_turn turn);
     /* Sum of (scale x)^2 over n elements of device memory, after all earlier computation. Waits. */
     int (*sumsq)(void *context, const float *x, float scale, size_t n, double *out);
-    /* Writes rows x n floats of device memory in fewer bits, within device memory, to the bits
-     * that the host would write. residual, out: as in the code's codec (device/codec.h). The
-     * computation goes on; a later DEVICE_FETCH of the same turn comes after this. */
+    /* Encodes rows x n floats of device memory, within device memory, to the same bits as the host.
+     * residual, out: as in the code's codec (device/codec.h). The computation goes on meanwhile; a
+     * later DEVICE_FETCH of the same turn begins after the encoding. */
     int (*encode)(void *context, enum device_code code, const float *x, float *residual,
                   size_t rows, size_t n, void *out, enum device_turn turn,
                   struct device_ticket *ticket);
@@ -103,8 +103,8 @@ extern const struct device_services_i device_host_services;
 /* The element types of another program's arrays. */
 enum element_type { ELEMENT_FLOAT32, ELEMENT_FLOAT16, ELEMENT_BFLOAT16 };
 
-/* Access to a program whose arrays and streams are its own. Compute thread. All return 0, or -1
- * with a message. Not collective. */
+/* Access to another program's arrays and streams. Compute thread. All return 0, or -1 with a
+ * message. Not collective. */
 struct device_guest_i {
     /* expand converts n elements of the program's array to floats of device memory, take converts
      * back (device/codec.h); in turn. from NULL: zeros. */
@@ -137,7 +137,7 @@ struct device_team_i {
     int (*reduce)(void *context, float *x, size_t n, struct device_ticket *after);
     /* Replaces the other ranks' x by rank 0's. */
     int (*broadcast)(void *context, float *x, size_t n);
-    /* -1 with a message where an operation failed, here or on another rank. */
+    /* Returns -1 with a message if an operation failed, here or on another rank. */
     int (*check)(void *context);
     /* Ends the operations under way, whose results mean nothing. No call may follow. */
     void (*abort)(void *context);
@@ -149,7 +149,7 @@ struct device_i {
                          saving */
     bool own_memory;  /* the host cannot address device memory, and work is asynchronous. false:
                          alloc gives host memory, and values may be touched directly */
-    /* Opens the device of that number, counted over those visible, without an engine. NULL: the
+    /* Opens the device of that number among the visible devices, without an engine. NULL: the
      * device comes with its engine's context alone (engine_open). */
     int (*open)(int device, void **context);
     void (*close)(void *context);
@@ -191,8 +191,8 @@ void *device_own(const struct device *device, struct owner *owner, size_t bytes,
 void *device_own_host(const struct device *device, struct owner *owner, size_t bytes,
                       const char *what);
 
-/* The host's memory, with copies, rules and products by one thread: the device of processes where
- * nothing else computes. One product at a time. */
+/* The host as a device of processes without an engine: one thread does copies, rules and products.
+ * One product at a time. */
 extern const struct device_i device_host;
 
 /* The functions of device_host_services, and device_i.write and device_i.read of host memory, for

@@ -1,5 +1,5 @@
-/* A group of parameters as plain data: what one layer owns, contiguous in the arenas. A net makes
- * groups; the plan, the schemes and the wire know a net by its groups alone. */
+/* A group: one layer's parameters, contiguous in the arenas, as plain data. A net makes groups; the
+ * plan, the schemes and the wire know a net by its groups alone. */
 #ifndef POSEIDON_DEVICE_GROUP_H
 #define POSEIDON_DEVICE_GROUP_H
 

@@ -1,6 +1,6 @@
-/* The host as a device: copies and rules are host.c's. A product keeps tiles in registers while a
- * stretch of both factors runs by. A product of thin (low-rank) matrices reads or writes the large
- * matrix once, in its own order.
+/* The host as a device; host.c has its copies and rules. A product keeps a tile of the result in
+ * registers and reads packed parts of both factors. A product of thin (low-rank) matrices reads or
+ * writes the large matrix once, in the order of memory.
  *
  * Multiplications and additions are not fused, and the shape alone decides the order of every sum:
  * all processors give the same bits. */
@@ -21,13 +21,12 @@ enum {
     LONG = PANELS * DEPTH * COLUMNS / FOUR - COLUMNS
 };
 
-/* Eight floats: where AVX2 is the best available, the compiler would spread one number over
- * sixteen through memory. */
+/* Eight floats: for sixteen, a compiler for AVX2 would broadcast each number through memory. */
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 typedef float loose __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
 
-/* Stretches of both factors, packed: b has panels of the second factor's columns, a has one panel
- * of the first factor's rows. */
+/* Packed parts of both factors: b has panels of the second factor's columns, a has one panel of the
+ * first factor's rows. */
 struct panels {
     float b[PANELS][DEPTH][COLUMNS];
     float a[DEPTH][ROWS];
@@ -50,8 +49,8 @@ KERNEL static void multiply_tile(const float (*restrict a)[ROWS],
     }
 }
 
-/* Packs a stretch into out (depth x width); down, across: distances of from's elements. Columns
- * from `columns` on become zeros. */
+/* Packs part of a matrix into out (depth x width). down, across: elements from row to row and from
+ * column to column of `from`. Columns from `columns` on become zeros. */
 static void pack(const float *from, int64_t down, int64_t across, int64_t depth, int64_t columns,
                  int width, float *out)
 {
@@ -81,7 +80,7 @@ static void put_tile(float (*tile)[COLUMNS], int64_t rows, int64_t columns, floa
 
 /* ---- thin products: b holds FOUR rows, LONG apart ---- */
 
-/* Multiplies one row of A (k long) by each row of b. */
+/* Computes the products of one row of A (k long) with each row of b. */
 KERNEL static void thin_dots(const float *restrict a, const float *restrict b, int64_t k,
                              float sum[FOUR])
 {
@@ -143,7 +142,8 @@ KERNEL static void thin_row(const float weight[FOUR], const float *restrict b, i
     }
 }
 
-/* A matrix by its strides. data: the upper left element; down, across: distances of elements. */
+/* A matrix by its strides. data: the upper left element; down, across: elements from row to row and
+ * column to column. */
 struct matrix {
     const float *data;
     int64_t down, across;

@@ -18,7 +18,7 @@
 #pragma GCC optimize("O3", "fp-contract=off")
 #endif
 
-#if defined(KERNEL) /* a test compiles for a single instruction set */
+#if defined(KERNEL) /* defined by a test that compiles for one instruction set */
 #elif defined(HAVE_TARGET_CLONES)
 #define KERNEL __attribute__((target_clones("avx512f", "avx2", "default")))
 #else

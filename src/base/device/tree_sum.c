@@ -35,9 +35,9 @@ void tree_sum_begin(struct tree_sum *tree, size_t elems, float *out)
     tree->lent = 0;
 }
 
-/* Walks up from a new block and takes the waiting blocks on its way; appends the full ones to
- * `chain`, which holds `count`. Returns the new count. *begin, *level: the block where the way
- * ends, at the top or at a block whose other half is missing. */
+/* Walks up the tree from a new block, takes the waiting halves, and appends the halves that are not
+ * empty to `chain`, which holds `count`. Returns the new count. *begin, *level: the block where the
+ * walk ends, at the top or at a block whose other half is missing. */
 static int climb(struct tree_sum *tree, struct tree_part *chain, int count, int *begin, int *level)
 {
 
@@ -45,7 +45,7 @@ static int climb(struct tree_sum *tree, struct tree_part *chain, int count, int 
         int sibling = *begin ^ 1 << *level;
         struct tree_part *half;
         if (sibling >= tree->n)
-            continue; /* no other half: the block is also the next level's */
+            continue; /* no other half: the block is its own parent */
         half = &tree->parts[sibling];
         if (!half->waits || half->level != *level)
             break;
@@ -156,7 +156,7 @@ static const float *sum_of(const struct slices *s, int a, int b, float *to, int 
 
 void tree_sum_slices(const float *const *x, int n, size_t elems, float *out)
 {
-    float room[10][PIECE]; /* only as many as the tree has levels are touched */
+    float room[10][PIECE]; /* the sum touches one row a level of the tree */
 
     _Static_assert(TREE_SUM_MOST_SLICES == 1 << 10, "one for each halving");
     assert(n > 0 && n <= TREE_SUM_MOST_SLICES);

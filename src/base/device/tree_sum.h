@@ -48,7 +48,7 @@ struct tree_sum {
     size_t elems;
     float *out;
     const float *result;     /* NULL until complete */
-    struct tree_part *parts; /* [n]: the block that begins with each contribution */
+    struct tree_part *parts; /* [n]: per contribution, the waiting block that begins with it */
     int lent;                /* contributions lent to the present sum so far */
     void (*spent)(void *context, int which);
     void *context;
@@ -75,7 +75,7 @@ bool tree_sum_give(struct tree_sum *tree, int which, float *x);
 bool tree_sum_give_block(struct tree_sum *tree, int which, int level, float *x);
 bool tree_sum_lend(struct tree_sum *tree, int which, const float *x);
 
-/* Leaves contribution `which` out; at least one must be given. Returns true when complete. */
+/* Leaves contribution `which` out; at least one contribution is given. True when complete. */
 bool tree_sum_omit(struct tree_sum *tree, int which);
 
 /* Returns the sum; NULL until it is complete. */

@@ -12,7 +12,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#define BY_SAFETENSORS " as .safetensors, of which tools/weights.py makes a model"
+#define BY_SAFETENSORS " as .safetensors, which tools/weights.py converts to a model"
 
 #define UTF16 "UTF-16 text: save it as UTF-8"
 
@@ -112,15 +112,15 @@ const char *file_kind_of(const void *begin, size_t bytes)
     text += utf8_mark(text);
     text += strspn(text, " \t\r\n");
     if (!strncasecmp(text, "<!doctype html", 14) || !strncasecmp(text, "<html", 5))
-        return "a page of HTML: what a server answers instead of the file";
+        return "an HTML page, which a server sent instead of the file";
     if (n > 34 && !memcmp(head, "PK\3\4", 4))
         return zip_kind((char *)head);
     if (n > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5)
         return "a Python pickle, such as an old PyTorch file (.pth): save its "
                "state_dict" BY_SAFETENSORS;
     return n > 9 && head[8] == '{' && strchr("\" \n}", head[9]) && !head[7] && !head[6] && !head[5]
-               ? "a safetensors file: 'python3 tools/weights.py IN OUT.caffemodel.h5' makes a "
-                 "model of it"
+               ? "a safetensors file: convert it with 'python3 tools/weights.py IN "
+                 "OUT.caffemodel.h5'"
                : NULL;
 }
 

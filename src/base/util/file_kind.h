@@ -8,7 +8,7 @@
 /* Returns the kind by the first bytes, of which FILE_KIND_BYTES are enough: "a gzip archive: unpack
  * it with gunzip". Returns NULL if the kind is unknown. */
 enum { FILE_KIND_BYTES = 128 };
-#define FILE_KIND_CAFFE2 "a NetDef of Caffe2, which is no form of Caffe's: take the model for Caffe"
+#define FILE_KIND_CAFFE2 "a NetDef of Caffe2, which Caffe cannot read: take the model for Caffe"
 const char *file_kind_of(const void *begin, size_t bytes);
 
 /* Returns the kind of a file by its first bytes; NULL if unknown, or if the file cannot be read. */

@@ -219,7 +219,7 @@ void machine_put_network_advice(struct strbuf *out)
                       interfaces.network);
     if (*interfaces.inside && !chosen)
         strbuf_printf(out,
-                      ", or '--mca btl_tcp_if_exclude lo%s' leaves out what may have the same "
-                      "address on every host",
+                      ", or '--mca btl_tcp_if_exclude lo%s' leaves out interfaces that may have "
+                      "the same address on every host",
                       interfaces.inside);
 }

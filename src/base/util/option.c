@@ -46,8 +46,8 @@ static int parse_threads(const char *name, const char *text, int *out)
                          name, number, units_count(cores, "core").text);
     if (cores > 0 && number > cores && option_warns())
         fprintf(stderr,
-                "warning: %s=%lld is more than this machine's %s: threads that take turns are "
-                "slower than fewer\n",
+                "warning: %s=%lld is more than this machine's %s: threads that share a core are "
+                "slower than fewer threads\n",
                 name, number, units_count(cores, "core").text);
     *out = (int)number;
     return 0;

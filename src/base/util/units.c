@@ -195,7 +195,7 @@ int units_parse_counts(const char *name, const char *text, int most, int room, i
             if (counts[i] == (int)value)
                 return error_set("%s=%s: %ld appears twice", name, text, value);
         if (n == room)
-            return error_set("%s=%s: at most %d numbers", name, text, room);
+            return error_set("%s=%s: expected at most %d numbers", name, text, room);
         counts[n++] = (int)value;
         if (!*end)
             return n;

@@ -184,11 +184,10 @@ static void end_process(const struct watchdog_options *o, const char *text)
     if (o->lost)
         o->lost(o->context, text);
     fprintf(stderr,
-            "poseidon %s: lost: %s. %s is stopped, cut off, still at work, or waits for one that "
-            "is; or messages are lost: compare the MTU of hosts and switches, and their interfaces "
-            "(poseidon doctor). The run ends with status %d%s%s\n",
-            o->command, text,
-            *watchdog.missing ? "It" : "The rank that does not report this itself", o->status,
+            "poseidon %s: lost: %s. %s is stopped, cut off, still at work, or waits for such a "
+            "rank; or messages are lost: compare the MTU of hosts and switches, and their "
+            "interfaces (poseidon doctor). The run ends with status %d%s%s\n",
+            o->command, text, *watchdog.missing ? "It" : "A rank without such a report", o->status,
             o->advice ? "; " : "", o->advice ? o->advice : "");
     _exit(o->status);
 }
@@ -270,8 +269,7 @@ int watchdog_begin(const struct watchdog_options *options)
     status = thread_start(&watchdog.thread, NULL, watch, NULL);
     if (status) {
         free(watchdog.heard);
-        return error_set("the thread that watches other ranks cannot be started: %s",
-                         strerror(status));
+        return error_set("cannot start the thread that watches other ranks: %s", strerror(status));
     }
     watchdog.started = true;
     return 0;

@@ -72,7 +72,7 @@ int workers_create(const struct workers_options *o, struct workers **out)
         return 0;
     workers_destroy(w);
     *out = NULL;
-    return error_set("a helping thread cannot be started: %s", strerror(status));
+    return error_set("cannot start a helper thread: %s", strerror(status));
 }
 
 bool workers_add(struct workers *w)

@@ -41,8 +41,8 @@ static int check_team(struct exchange *e)
     if (!device->own_memory)
         return 0;
     if (!device->team)
-        return error_set("the engine keeps parameters in memory of its own, and this build has no "
-                         "NCCL that would reach it (configure --with-nccl)");
+        return error_set("the engine keeps parameters in its own memory, which only NCCL reaches, "
+                         "and this build has no NCCL (configure --with-nccl)");
     if (e->member.no_team)
         return error_set("%s", e->member.no_team);
     return device->team->library(e->team, sizeof e->team);
@@ -273,9 +273,9 @@ static void say_unused(const struct exchange *e)
             exchange_word(e->options, "--comm"), sync_schemes[0]->name);
     if (e->options->lossy.n > 0 && !e->shape.asks)
         say(e, false, "%s: nothing is rounded: %s", exchange_word(e->options, "--lossy"),
-            plan_is_alone(plan) ? "no gradient leaves this machine's memory"
-                                : "on one machine the paper's rule is followed, unless a cluster "
-                                  "file has figures");
+            plan_is_alone(plan)
+                ? "all gradients stay in this machine's memory"
+                : "on one machine without a cluster file, schemes follow the paper's rule");
 }
 
 int exchange_plan_all(struct exchange *e, const struct exchange_net *net)

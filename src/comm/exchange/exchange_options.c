@@ -56,10 +56,9 @@ static int parse_hierarchy(const char *option, const char *text, void *target)
     word = choice_find(words, how);
     if ((word < 0 && (sscanf(how, "%5d%c", &n, &end) != 1 || n < 1 || n > 65536)) ||
         (comma && (word == 1 || sscanf(comma, ",%5d%c", &leaders, &end) != 1 || leaders < 1)))
-        return error_set(
-            "%s=%s: expected auto, off, or the number of a node's ranks, 1 to 65536; behind "
-            "a comma how many of them lead it, as 4,2",
-            option, text);
+        return error_set("%s=%s: expected auto, off, or a number of ranks per node, 1 to 65536; "
+                         "then, after a comma, a number of leaders per node, such as 4,2",
+                         option, text);
     o->hierarchy = word == 0 ? HIERARCHY_AUTO : word == 1 ? HIERARCHY_OFF : n;
     if (comma)
         o->leaders = leaders;
@@ -143,14 +142,14 @@ void exchange_add_rows(struct option_rows *rows, struct exchange_options *o, con
           .not_with = "comm=none", .why = SENDS, .flags = OPTION_TUNE}},
         {TRAIN | LIBRARY,
          {"lowrank-warmup", OPTION_INT, &o->lowrank_warmup, "N",
-          "low rank: iterations at the start in which gradients travel whole (default 10, or "
-          "the solver's warm-up where that is longer)",
+          "low rank: number of first iterations that send whole gradients (default 10, or the "
+          "solver's warm-up if longer)",
           .flags = OPTION_TUNE}},
         {TRAIN,
          {"drop-stragglers", OPTION_COUNT, &o->drop, "K",
           "end an iteration without the gradients of the K slowest workers: the average is over "
-          "the others, and late ones continue from the newest parameters (--comm=ps; default: "
-          "wait for all)",
+          "the other workers, and late workers continue from the newest parameters (--comm=ps; "
+          "default: wait for all)",
           .not_with = "staleness", .why = "goes on without the slowest workers",
           .flags = OPTION_TUNE}},
         {TRAIN,
@@ -191,13 +190,13 @@ static int check_lossy(const struct exchange_options *o, const char *comm)
                          exchange_word(o, "--tune=lowrank-warmup"), o->lowrank_warmup,
                          exchange_word(o, "--comm"), exchange_word(o, "--lossy"));
     if (o->lossy.n > 0 && o->comm.policy != COMM_AUTO)
-        return error_set("%s=%s says what %s=auto may choose from, and %s=%s leaves nothing to "
-                         "choose: give one of them",
+        return error_set("%s=%s lists schemes for %s=auto to choose from, but %s=%s leaves no "
+                         "choice: give one of them",
                          exchange_word(o, "--lossy"), o->lossy.text, exchange_word(o, "--comm"),
                          exchange_word(o, "--comm"), comm ? comm : comm_name(o->comm));
     if (o->lossy.n > 0 && o->wire != WIRE_FP32)
-        return error_set("%s=%s rounds all gradients, and %s=%s those of layers where that is "
-                         "faster: give one of them",
+        return error_set("%s=%s rounds all gradients, but %s=%s only gradients of layers where "
+                         "this is faster: give one of them",
                          exchange_word(o, "--tune=wire"), wire_words[o->wire],
                          exchange_word(o, "--lossy"), o->lossy.text);
     return 0;
@@ -210,12 +209,10 @@ static int check_apart(const struct exchange_options *o)
 
     if (o->staleness > 64)
         return error_set("--tune=staleness=%d is out of range: 0 to 64", o->staleness);
-    return apart == 0 || is_ps(o)
-               ? 0
-               : error_set(
-                     "--tune=%s=%d needs --comm=ps: with the other schemes every worker needs "
-                     "something of all others",
-                     o->drop > 0 ? "drop-stragglers" : "staleness", apart);
+    return apart == 0 || is_ps(o) ? 0
+                                  : error_set("--tune=%s=%d needs --comm=ps: in the other schemes "
+                                              "every worker waits for all workers",
+                                              o->drop > 0 ? "drop-stragglers" : "staleness", apart);
 }
 
 int exchange_settle(struct exchange_options *o, const char *comm)

@@ -28,7 +28,7 @@ static int check_obstacles(const struct exchange_options *o, const struct exchan
         return error_set("%s", facts->no_team);
     if (facts->own_memory && o->comm.policy == COMM_SCHEME &&
         !scheme_sums_gradients(o->comm.scheme))
-        return error_set("NCCL adds up whole gradients, and %s=%s sends factors of them",
+        return error_set("NCCL adds up whole gradients, but %s=%s sends factors",
                          exchange_word(o, "--comm"), comm_name(o->comm));
     return 0;
 }
@@ -84,8 +84,8 @@ static int form(const struct exchange_options *o, const struct exchange_facts *f
         return -1;
     map->team = facts->own_memory;
     if (facts->reproducible && !keeps_tree(map) && !automatic)
-        return error_set("%s=%d: --reproducible needs nodes of equally many ranks, 2, 4, 8 ..., "
-                         "that follow each other: give such a number, or off",
+        return error_set("%s=%d: with --reproducible every node must have the same number of "
+                         "consecutive ranks, 2, 4, 8 ...: give such a number, or off",
                          exchange_word(o, "--hierarchy"), o->hierarchy);
     alone = map->nnodes == 1 && !map->team;
     if (map->most > 1 && !(facts->reproducible && !keeps_tree(map)) &&
@@ -135,14 +135,13 @@ int exchange_check_leaders(const struct exchange_options *o, const struct exchan
     if (o->leaders <= 1)
         return 0;
     if (!shape->nodes.node)
-        return error_set("%s: %d leaders of a node, and no ranks add up together here", word,
-                         o->leaders);
-    if (shape->nodes.team)
-        return error_set("%s: %d leaders of a node: NCCL leaves the sum of a node to one of its "
-                         "ranks",
+        return error_set("%s: %d leaders per node need ranks that add up together; found none",
                          word, o->leaders);
+    if (shape->nodes.team)
+        return error_set("%s: %d leaders per node: with NCCL a node has one leader", word,
+                         o->leaders);
     if (o->leaders > shape->nodes.most)
-        return error_set("%s: %d leaders of a node: the largest has %d ranks", word, o->leaders,
+        return error_set("%s: %d leaders per node: the largest node has %d ranks", word, o->leaders,
                          shape->nodes.most);
     return 0;
 }

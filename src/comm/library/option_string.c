@@ -56,7 +56,7 @@ static int check_rule(const struct option_rows *rows, const struct option_string
         const void *target = rows->row[i].target;
         if (rows->given[i] && target >= (const void *)&out->rule &&
             target < (const void *)(out + 1))
-            return error_set("%s= is of the rule of result=values, and result=%s has none",
+            return error_set("%s= needs result=values: with result=%s the library applies no rule",
                              rows->row[i].name, results[out->result]);
     }
     return 0;

@@ -60,11 +60,10 @@ static int check_array(const struct poseidon *p, const char *name, const void *a
         return 0;
     if (p->device.i->guest->locate(array, &gpu))
         return error_context("tensor '%s'", name);
-    return gpu == p->gpu
-               ? 0
-               : error_set("tensor '%s' lies on GPU %d, and tensors before it on GPU %d: a handle "
-                           "serves one GPU",
-                           name, gpu, p->gpu);
+    return gpu == p->gpu ? 0
+                         : error_set("tensor '%s' is on GPU %d, and earlier tensors are on GPU %d: "
+                                     "a handle serves one GPU",
+                                     name, gpu, p->gpu);
 }
 
 /* Opens the device for the first tensor on a GPU. */
@@ -75,9 +74,7 @@ static int open_device(struct poseidon *p, const struct poseidon_tensor *t)
     int gpu;
 
     if (!array)
-        return error_set("tensor '%s': gradient and values are NULL, and nothing else says on "
-                         "which GPU it lies",
-                         t->name);
+        return error_set("tensor '%s': gradient and values are NULL; its GPU is unknown", t->name);
     if (open_cuda(&device.i) || device.i->guest->locate(array, &gpu) ||
         device.i->open(gpu, &device.context))
         return error_context("tensor '%s'", t->name);
@@ -92,20 +89,20 @@ int library_check_place(struct poseidon *p, const struct poseidon_tensor *t,
     bool cuda = place->memory == POSEIDON_CUDA;
 
     if (place->size < sizeof *place)
-        return error_set("tensor '%s': a place of %zu bytes; expected .size = sizeof(struct "
-                         "poseidon_place), %zu",
-                         t->name, place->size, sizeof *place);
+        return error_set(
+            "tensor '%s': found .size = %zu; expected sizeof(struct poseidon_place), %zu", t->name,
+            place->size, sizeof *place);
     if ((!cuda && place->memory != POSEIDON_HOST) || place->type < POSEIDON_FLOAT32 ||
         place->type > POSEIDON_BFLOAT16)
         return error_set("tensor '%s': memory %d and type %d; expected values of enum "
                          "poseidon_memory and enum poseidon_type",
                          t->name, place->memory, place->type);
     if (!t->gradient && place->type != POSEIDON_FLOAT32)
-        return error_set("tensor '%s': the library allocates gradients of floats alone, and this "
-                         "one is NULL",
-                         t->name);
+        return error_set(
+            "tensor '%s': gradient is NULL, and the library allocates only float32 gradients",
+            t->name);
     if (p->device.i && p->device.i->own_memory != cuda)
-        return error_set("tensor '%s' lies in %s memory, and tensors before it in %s: a handle "
+        return error_set("tensor '%s' is in %s memory, and earlier tensors are in %s: a handle "
                          "serves one of them",
                          t->name, cuda ? "a GPU's" : "the host's", cuda ? "the host's" : "a GPU's");
     if (!cuda)
@@ -243,10 +240,9 @@ int library_check_stream(const struct poseidon *p)
 {
     if (library_check(p, true))
         return -1;
-    return p->device.i->own_memory
-               ? 0
-               : error_set("the handle's tensors lie in the host's memory, where no stream works: "
-                           "call the function without _on");
+    return p->device.i->own_memory ? 0
+                                   : error_set("the handle's tensors are in host memory, which has "
+                                               "no streams: call the function without _on");
 }
 
 /* Waits for all results of the last iteration, before an iteration's first post. A node's GPUs add

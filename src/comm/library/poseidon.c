@@ -90,11 +90,10 @@ static int check_mpi(void)
     int begun = 0, over = 0, level = MPI_THREAD_SINGLE, size = 0;
 
     if (MPI_Initialized(&begun) || MPI_Finalized(&over) || !begun || over)
-        return error_set("MPI is not initialised: call MPI_Init_thread before, and MPI_Finalize "
-                         "after all else");
+        return error_set("MPI is not initialised: call MPI_Init_thread first, MPI_Finalize last");
     if (MPI_Query_thread(&level) || level != MPI_THREAD_MULTIPLE)
-        return error_set("MPI was initialised for fewer threads than are needed: call "
-                         "MPI_Init_thread with MPI_THREAD_MULTIPLE");
+        return error_set("MPI was initialised with too low a thread level: call MPI_Init_thread "
+                         "with MPI_THREAD_MULTIPLE");
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     return size == 1 ? launcher_check(true, NULL) : 0;
 }
@@ -156,7 +155,7 @@ int poseidon_create(MPI_Comm comm, const char *options, struct poseidon **out)
     struct poseidon *p;
 
     if (!out)
-        return error_set("poseidon_create: nowhere to put the handle: NULL");
+        return error_set("poseidon_create: the pointer to the handle is NULL");
     *out = NULL;
     if (check_mpi())
         return -1;
@@ -217,7 +216,7 @@ int poseidon_destroy(struct poseidon *p)
 static int check_tensor(const struct poseidon *p, const struct poseidon_tensor *t)
 {
     if (!t || !t->name || !*t->name)
-        return error_set("poseidon_add: a tensor without a name: NULL");
+        return error_set("poseidon_add: the tensor's name is NULL");
     for (int i = 0; i < p->nmembers; i++)
         if (!strcmp(p->members[i].tensor.name, t->name))
             return error_set("tensor '%s' was added already", t->name);
@@ -225,7 +224,7 @@ static int check_tensor(const struct poseidon *p, const struct poseidon_tensor *
         return error_set("tensor '%s': %zu elements; expected 1 to %d", t->name, t->elems,
                          INT32_MAX);
     if (p->words.result == RESULT_VALUES && !t->values)
-        return error_set("tensor '%s': result=values, and its values are NULL", t->name);
+        return error_set("tensor '%s': result=values needs its values, which are NULL", t->name);
     if ((t->rows || t->outputs || t->inputs) &&
         (t->rows < 0 || t->outputs < 1 || t->inputs < 1 || t->rows > INT32_MAX ||
          t->outputs > INT32_MAX || (uint64_t)t->outputs * (uint64_t)t->inputs != t->elems))
@@ -244,7 +243,7 @@ int poseidon_add_at(struct poseidon *p, const struct poseidon_tensor *tensor,
     if (library_check(p, false) || check_tensor(p, tensor))
         return -1;
     if (!place)
-        return error_set("poseidon_add_at: a tensor without a place: NULL");
+        return error_set("poseidon_add_at: the tensor's place is NULL");
     if (library_check_place(p, tensor, place) || ALLOC_ROOM(p->members, p->nmembers, "a tensor") ||
         alloc_text(&name, tensor->name, "a tensor"))
         return -1;
@@ -285,8 +284,8 @@ int poseidon_share(struct poseidon *p, void *bytes, size_t count)
                             : error_set("poseidon_share: %zu bytes at %p", count, bytes)) ||
         agree_share(p->comm, &all, sizeof all) ||
         error_agree(p->comm, all == count ? 0
-                                          : error_set("poseidon_share: %zu bytes, and rank 0 has "
-                                                      "%llu: give as many on all ranks",
+                                          : error_set("poseidon_share: %zu bytes here, but %llu on "
+                                                      "rank 0: give the same number on all ranks",
                                                       count, (unsigned long long)all)))
         return -1;
     return agree_share(p->comm, bytes, count);
@@ -326,7 +325,7 @@ static int check_post(struct poseidon *p, int tensor, bool factors)
         error_set("tensor '%s' was posted or skipped twice in iteration %lld, and '%s' not at all",
                   m->tensor.name, iteration, p->members[atomic_load(&p->missing)].tensor.name);
     else if (m->waits)
-        error_set("tensor '%s' is posted in iteration %lld, and was not waited for before",
+        error_set("tensor '%s' was not waited for before its post in iteration %lld",
                   m->tensor.name, iteration);
     else
         error_set("tensor '%s' travels %s: poseidon_takes_factors says what to call",
@@ -483,7 +482,7 @@ int poseidon_report(struct poseidon *p, int tensor, struct poseidon_traffic *out
     if (library_check(p, true) || !find_member(p, tensor))
         return -1;
     if (!out)
-        return error_set("poseidon_report: nowhere to put it: NULL");
+        return error_set("poseidon_report: the pointer to the report is NULL");
     bucket = p->exchange.plan->bucket_of[tensor];
     b = &p->exchange.plan->buckets[bucket];
     did = &sync_stats(p->exchange.sync)->buckets[bucket];
@@ -521,7 +520,7 @@ const char *poseidon_advice(struct poseidon *p)
         const struct bucket *b = &p->exchange.plan->buckets[most];
         strbuf_printf(&text,
                       plan_is_alone(p->exchange.plan)
-                          ? ", most for '%s': nothing travels, and other ranks are waited for"
+                          ? ", most for '%s': the wait was for other ranks, not for messages"
                           : ", most for '%s' by %s%s",
                       b->name, name_way(p, most),
                       b->scheme->lossy       ? ""

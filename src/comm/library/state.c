@@ -113,17 +113,18 @@ static int check_bytes(const void *bytes, size_t count)
     struct head head;
 
     if (!bytes || count < sizeof head || memcmp(bytes, magic, sizeof magic) != 0)
-        return error_set("poseidon_state_set: the %zu bytes at %p are no state of "
-                         "poseidon_state_get",
-                         count, bytes);
+        return error_set(
+            "poseidon_state_set: the %zu bytes at %p are not a state from poseidon_state_get",
+            count, bytes);
     memcpy(&head, bytes, sizeof head);
     if (head.bytes != count)
-        return error_set("poseidon_state_set: %zu bytes of a state of %llu: give all of it", count,
-                         (unsigned long long)head.bytes);
+        return error_set(
+            "poseidon_state_set: found %zu bytes of a state of %llu: give the whole state", count,
+            (unsigned long long)head.bytes);
     digest_state(bytes, count, digest);
     if (memcmp((const char *)bytes + count - DIGEST_BYTES, digest, DIGEST_BYTES) != 0 ||
         head.about < 2 || head.plan < 1)
-        return error_set("poseidon_state_set: the state is damaged: its digest is another");
+        return error_set("poseidon_state_set: the state is damaged: its digest does not match");
     return 0;
 }
 
@@ -173,7 +174,7 @@ static int check_job(const struct poseidon *p)
     agreement_difference(there + strcspn(there, "\n"), here + strcspn(here, "\n"), &text);
     status = strbuf_status(&text);
     if (!status && (text.length || head.floats != describe_state(p).floats))
-        status = error_set("poseidon_start: the state is of another job, of options %.*s: %s",
+        status = error_set("poseidon_start: the state is from another job with options %.*s: %s",
                            (int)strcspn(there, "\n") - 8, there + 8, strbuf_text(&text));
     strbuf_free(&text);
     return status;

@@ -12,7 +12,7 @@ static const struct {
     const char *name, *help;
     enum comm_policy policy;
 } policies[] = {
-    {"auto", "for each layer what makes the iteration shortest (default)", COMM_AUTO},
+    {"auto", "for each layer the scheme that makes the iteration shortest (default)", COMM_AUTO},
     {"paper", "for each layer ps or sfb, by the paper's rule", COMM_PAPER},
     {"none", "no communication: every rank trains alone (upper bound of speed)", COMM_NONE},
 };
@@ -180,7 +180,7 @@ static int refuse_lossy(const struct scheme *const *registry, const char *option
     for (int i = 0; registry[i]; i++)
         if (registry[i]->lossy)
             strbuf_printf(&names, registry[i]->rank > 0 ? ", %s:R" : ", %s", registry[i]->name);
-    error_set("%s=%s: '%s' is no word of its list; expected some of bf16%s", option, text, word,
+    error_set("%s=%s: unknown word '%s'; expected some of bf16%s", option, text, word,
               strbuf_text(&names));
     strbuf_free(&names);
     return -1;

@@ -70,7 +70,7 @@ int deal_samples(const struct deal_worker *workers, int n, int64_t samples, int6
 
     assert(n > 0 && samples > 0 && grain > 0);
     if (samples % grain != 0)
-        return error_set("a batch of %lld samples is not of whole grains of %lld",
+        return error_set("a batch of %lld samples is not a multiple of the grain of %lld",
                          (long long)samples, (long long)grain);
     if (grains < n)
         return error_set("a batch of %lld samples cannot be dealt to %d workers: each needs %lld "

@@ -320,7 +320,7 @@ static int run_theft(struct theft *theft, struct products *products, double flop
 
     start = clock_seconds();
     if (thread_start(&thread, NULL, theft_main, theft))
-        return error_set("the thread that measures traffic could not be started");
+        return error_set("cannot start the thread that measures traffic");
     while (products && step >= 0 && !atomic_load(&theft->over)) {
         step = multiply(products);
         done += step;

@@ -418,14 +418,13 @@ void choose_print_lossy(const struct choose_answer *answer, int ngroups, char ou
     char of[64];
 
     if (answer->taken < answer->nexact_rows) {
-        snprintf(
-            out, CHOOSE_WORDS,
-            "nothing is rounded: by the model that makes no iteration more than %.0f %% faster "
-            "than the best exact plan",
-            100 * WORTH);
+        snprintf(out, CHOOSE_WORDS,
+                 "nothing is rounded: the model finds no lossy plan more than %.0f %% faster than "
+                 "the best exact plan",
+                 100 * WORTH);
         return;
     }
-    snprintf(out, CHOOSE_WORDS, "%.2f times as fast as the best exact plan by the model; ",
+    snprintf(out, CHOOSE_WORDS, "by the model %.2f times as fast as the best exact plan; ",
              answer->exact_seconds / answer->seconds);
     snprintf(of, sizeof of, " of %s travel", units_count(training, "layer").text);
     for (int w = answer->nexact; w < ways->n; w++) {
@@ -436,12 +435,12 @@ void choose_print_lossy(const struct choose_answer *answer, int ngroups, char ou
                       way_label(ways->way[w]).text);
         *of = '\0';
         if (ways->way[w].scheme->factors)
-            lost = ", but of factors it is lost";
+            lost = ", but for factors it is lost";
     }
-    buffer_printf(out, CHOOSE_WORDS,
-                  ": their gradients are rounded, and what is rounded away is added to the next "
-                  "iteration's%s",
-                  lost);
+    buffer_printf(
+        out, CHOOSE_WORDS,
+        ": their gradients are rounded, and the rounding error is added to the next iteration's%s",
+        lost);
 }
 
 bool choose_is_asked(int nmachines, int nworkers, bool given_cluster)

@@ -1,7 +1,7 @@
 /* Project Adam's scheme (Chilimbi et al., OSDI'14), one of the paper's baselines: workers send a
  * fully connected layer's factors to the one server that owns the layer. The owner rebuilds the
- * gradient, updates, and sends the whole matrix back. Sends are cheap, receives dear, the owner a
- * hot spot. */
+ * gradient, updates, and sends the whole matrix back. A worker sends little and receives a whole
+ * matrix; the owner is a hot spot. */
 #include "plan/cost.h"
 #include "sync/factors.h"
 #include "sync/home.h"
@@ -55,11 +55,11 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
     out->compute_seconds = cost_stage_seconds(cluster, plan, bucket);
 }
 
-/* ---- steps: the parameter server's from the sum on, so the sum is made on the host ---- */
+/* ---- steps: the owner makes the sum on the host, and goes on as a parameter server ---- */
 
 struct adam {
     struct home home;       /* first member: home.c finds it here */
-    struct factors factors; /* rows of all workers on the owner, of this node elsewhere */
+    struct factors factors; /* on the owner all workers' rows, elsewhere this node's rows */
     bool owner;
     bool *here;        /* owner: per worker, its rows of `iteration` are here */
     int arrived;       /* number of workers in `here` */
@@ -184,7 +184,8 @@ const struct scheme scheme_adam = {
     .label = "Adam",
     .help = "send factors to each layer's server, receive full parameters (Project Adam)",
     .home = HOME_OWNER,
-    .factors = true, /* not for --comm=auto: the owner sends all that PS spreads */
+    .factors = true, /* not `lossless`, to keep --comm=auto off: one owner does the sends that PS
+                        spreads over all servers */
     .traffic = count_traffic,
     .memory = count_memory,
     .cost = estimate,

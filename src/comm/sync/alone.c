@@ -1,7 +1,7 @@
 /* Ranks without traffic of their own, of four kinds:
  *
- * Alone: the only worker, or any with --comm=none. Gradients, history and parameters stay in the
- * device's memory, the rule runs as one more computation, and nothing waits.
+ * Alone: the only worker, or every worker with --comm=none. Gradients, history and parameters stay
+ * in the device's memory, the rule runs as one more computation, and nothing waits.
  *
  * A team that is the only node: its leader has the sum in device memory, and applies the rule
  * beside the computation, unless clipping must see all gradients first.
@@ -9,7 +9,7 @@
  * Decay: parameters without a gradient (struct group). Every worker, or the leader for its node,
  * applies the rule, so that nothing travels.
  *
- * Led ranks: the leader brings the parameters for their posts. */
+ * Led ranks: their leader exchanges messages for them, and brings them the new parameters. */
 #include "sync/factors.h"
 #include "sync/history.h"
 #include "sync/sync_internal.h"
@@ -56,7 +56,7 @@ static int team_post(struct sync *sync, int bucket, int64_t iteration)
 
 const struct scheme_steps steps_alone = {ALONE, .post = alone_post, .rebuild = alone_rebuild,
                                          .settle = history_settle, .local = true};
-/* Without `rebuild` no norm is given, so that it counts as 0. */
+/* Has no `rebuild`, so the norm of these parameters counts as 0. */
 const struct scheme_steps steps_decay = {ALONE, .settle = history_settle, .local = true};
 const struct scheme_steps steps_decay_node = {ALONE, .post = alone_post, .settle = history_settle};
 const struct scheme_steps steps_alone_team = {ALONE, .post = team_post};

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* Part of a squared length that may be rounding of floats. */
+/* Largest part of a squared length that can be the rounding of floats. */
 #define NOTHING 1e-10
 
 static double dot(const float *x, const float *y, int64_t rows, int stride)
@@ -22,12 +22,12 @@ static void add_scaled(float *x, const float *y, double scale, int64_t rows, int
         x[r * stride] = (float)((double)x[r * stride] + scale * (double)y[r * stride]);
 }
 
-/* Makes column `c` orthonormal to the earlier columns; false: they leave nothing of it. */
+/* Makes column `c` orthonormal to the earlier columns; false if it depends on them linearly. */
 static bool make_column(float *x, int64_t rows, int columns, int c)
 {
     double before = dot(x + c, x + c, rows, columns), after;
 
-    for (int i = 0; i < 2 * c; i++) /* twice, since rounding leaves a rest */
+    for (int i = 0; i < 2 * c; i++) /* twice, since rounding leaves a remainder */
         add_scaled(x + c, x + i % c, -dot(x + i % c, x + c, rows, columns), rows, columns);
     after = dot(x + c, x + c, rows, columns);
     if (after <= NOTHING * before)

@@ -28,7 +28,7 @@ int64_t tag_iteration(const struct sync *sync, const struct arrival *arrival, in
 static int out_of_step(const struct sync *sync, const struct arrival *arrival)
 {
     return error_set("rank %d is out of step: it sent %s of layer '%s' (chunk %d, iteration %lld "
-                     "modulo %lld), which no one here waits for",
+                     "modulo %lld), which this rank does not expect",
                      arrival->rank, arrival->back ? "parameters" : "a gradient",
                      bucket_of(sync, arrival->bucket)->name, arrival->chunk,
                      (long long)arrival->slot, (long long)sync->tag_period);
@@ -154,8 +154,8 @@ int bucket_send(struct sync *sync, int bucket, int64_t iteration, struct wire_me
     message.comm = MPI_COMM_NULL;
     message.context = sync;
     message.peer = plan_rank(sync->plan, message.peer, message_chunk(sync, &message));
-    /* under staleness no pass waits for the first layer before the others; so the largest changes
-     * of parameters go first (managed communication of Bosen, Wei et al., SoCC'15) */
+    /* under staleness no layer is needed before the others, so the largest changes of parameters go
+     * first (managed communication of Bosen, Wei et al., SoCC'15) */
     message.urgency = sync->options.staleness > 0 ? 0 : plan_urgency(sync->plan, bucket, iteration);
     return wire_send(sync->wire, &message);
 }

@@ -177,8 +177,8 @@ static int move_block(struct sync *sync, int chunk, float *block)
     return wire_receive(sync->wire, &message);
 }
 
-/* Moves a chunk to rank 0. Messages between two ranks on one tag never overtake, so a fixed order
- * of chunks and blocks is enough addressing. */
+/* Moves a chunk to rank 0. Messages between two ranks on one tag never overtake, so the fixed order
+ * of chunks and blocks identifies each message. */
 static int gather_chunk(struct sync *sync, int chunk)
 {
     size_t begin = chunk_of(sync, chunk)->begin, count = count_kept(sync, chunk);
@@ -243,8 +243,7 @@ int sync_gather_history(struct sync *sync, const float **history)
     return status;
 }
 
-/* True if this rank is to keep part of the chunk's state. A rank that lacks memory for its part
- * still joins the broadcasts, since other ranks wait for it. */
+/* True if this rank is to keep the chunk's state, or a part of it. */
 static bool takes_chunk(const struct sync *sync, int chunk)
 {
     if (sync->calls.kept == KEPT_GRADIENTS && !sync->calls.divides &&
@@ -262,7 +261,8 @@ static void take_block(const struct sync *sync, const float *block, size_t count
         to[i] = sync->calls.divides ? to[i] + (float)(block[i] * sync->calls.part) : block[i];
 }
 
-/* Broadcasts the chunk's state of rank 0, and puts it in place on the ranks that keep it. */
+/* Broadcasts rank 0's state of the chunk, and puts it in place on the ranks that keep it. A rank
+ * that lacks memory for its part still joins the broadcasts, since other ranks wait for it. */
 static int load_chunk(struct sync *sync, int chunk, const float *arenas, float *piece)
 {
     size_t begin = chunk_of(sync, chunk)->begin, count = count_kept(sync, chunk);

@@ -1,4 +1,4 @@
-/* Norms: gives this rank's, sums them over the ranks, and turns them into a scale. */
+/* Gives this rank's norms, sums the norms of all ranks, and computes the clipping scale. */
 #include "sync/clip.h"
 
 #include "device/exact_sum.h"
@@ -42,7 +42,7 @@ int clip_open(struct sync *sync)
     return 0;
 }
 
-/* Returns the factor that turns a gradient's sum into the mean gradient that the norm is of. */
+/* Returns the factor that turns the sum of gradients into the mean gradient for the norm. */
 static float mean_of(const struct sync *sync)
 {
     int times = sync->options.exact_norms;
@@ -103,7 +103,7 @@ static int clip_complete(void *context, const struct wire_message *message)
         return -1;
     clip->local = clip->at_home;
     clip->computed =
-        sync_drops(sync); /* homes alone give norms; no compute thread may delay them */
+        sync_drops(sync); /* then homes alone give norms; no compute thread may delay homes */
     for (int b = 0; b < sync->plan->nbuckets; b++) {
         const struct scheme_steps *steps = sync->buckets[b].steps;
         if (steps && steps->cleared && steps->cleared(sync, b))
@@ -114,7 +114,7 @@ static int clip_complete(void *context, const struct wire_message *message)
     return 0;
 }
 
-/* Starts the allreduce when all norms of this rank are there. */
+/* Starts the allreduce when this rank has all of its norms. */
 static int clip_advance(struct sync *sync)
 {
     struct clip *clip = &sync->clip;
@@ -163,7 +163,7 @@ static int clip_take(void *context, int64_t argument)
 
 /* ---- compute thread ---- */
 
-/* Rebuilds the bucket's gradient and gives this worker's share of its norms. */
+/* Rebuilds the bucket's gradient, and computes norms of this worker's share of the chunks. */
 static int clip_give_bucket(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);

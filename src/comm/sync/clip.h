@@ -1,9 +1,9 @@
 /* Gradient clipping as in Caffe: one L2 norm over all parameters. Updates wait for the norm,
- * traffic does not. Exactly one rank knows each chunk's sum of squares. A small allreduce of the
- * vector (zeros elsewhere: exact in any order) gives all leaders equal numbers, added in the order
- * of chunks.
+ * traffic does not. Exactly one rank knows each chunk's sum of squares. An allreduce of the vector
+ * of these sums (zeros from other ranks, so exact in any order) gives all leaders equal numbers,
+ * which they add in the order of chunks.
  *
- * The norm also tells all leaders alike if the gradient is finite; if not, the update may be left
+ * From the norm all leaders also learn if the gradient is finite; if not, the update may be left
  * out (sync_options.skips). */
 #ifndef POSEIDON_SYNC_CLIP_H
 #define POSEIDON_SYNC_CLIP_H
@@ -20,8 +20,8 @@ struct clip {
                   the exact sum of all chunks (sync_options.exact_norms). own: this rank's values,
                   zeros elsewhere; all: sums over the ranks. Owned; NULL without norms */
     int sums;  /* length of `own` and `all` */
-    int local; /* chunks at home here whose norm is missing (wire thread) */
-    int at_home;          /* chunks at home here whose home gives the norm */
+    int local; /* chunks of `at_home` whose norm is missing (wire thread) */
+    int at_home;          /* chunks whose home is this rank, of schemes with home_norms */
     int64_t given;        /* iterations whose norms the compute thread has given (compute thread) */
     bool computed;        /* the compute thread's norms are in `own` (wire thread) */
     _Atomic int64_t done; /* iterations whose scale is known */
@@ -35,12 +35,12 @@ struct clip {
 /* Opens clipping, after the buckets. Not collective. */
 int clip_open(struct sync *sync);
 
-/* Wire thread: takes the sum of a chunk at home here, and the values to change, on the host. */
+/* Wire thread: computes the norms of a chunk whose home is this rank, from its sum and its values
+ * in host memory. */
 int clip_chunk_ready(struct sync *sync, int chunk, const float *sum, const float *values);
 
-/* Gives the norms that workers compute after rebuilding gradients from factors, dealt over the
- * workers by chunk. Compute thread, on every leader; a second call for an iteration does nothing.
- */
+/* Computes the norms of gradients that workers rebuild from factors; chunks are dealt over the
+ * workers. Compute thread, on every leader; a second call for an iteration does nothing. */
 int clip_give(struct sync *sync, int64_t iteration);
 
 #endif

@@ -39,10 +39,9 @@ static int pass_on(struct sync *sync, float *memory, float *host, int elems)
         return -1;
     for (int i = 0; i < elems; i++)
         if (host[i] != sample(from, i))
-            return error_set(
-                "MPI says that it reaches the engine's memory, but number %d of %d that worker %d "
-                "sent from there arrived as %g and not as %g",
-                i, elems, from, (double)host[i], (double)sample(from, i));
+            return error_set("MPI claims to reach the engine's memory, but number %d of %d from "
+                             "worker %d arrived as %g instead of %g",
+                             i, elems, from, (double)host[i], (double)sample(from, i));
     return 0;
 }
 
@@ -76,7 +75,7 @@ static int make_trial(struct sync *sync)
 static const char *find_obstacle(const struct sync *sync)
 {
     if (!sync->model.device->i->own_memory)
-        return "the engine works in the host's memory, there is no other";
+        return "the engine works in the host's memory and has none of its own";
     if (sync->options.direct == SYNC_DIRECT_OFF)
         return "direct=off";
 #ifdef OMPI_HAVE_MPI_EXT_CUDA
@@ -84,8 +83,8 @@ static const char *find_obstacle(const struct sync *sync)
                ? NULL
                : "this MPI was built without CUDA (MPIX_Query_cuda_support says so)";
 #else
-    return "this MPI has no MPIX_Query_cuda_support that would say whether it reaches a GPU's "
-           "memory";
+    return "this MPI cannot say whether it reaches a GPU's memory: it has no "
+           "MPIX_Query_cuda_support";
 #endif
 }
 

@@ -1,5 +1,5 @@
 /* Gradients that travel encoded (device/codec.h), on the host or in device memory. A device encodes
- * behind the computation, and the host fetches only the encoded form. */
+ * after the gradient's computation, and the host fetches only the encoded form. */
 #include "sync/gradient_internal.h"
 
 #include "device/codec.h"
@@ -44,8 +44,8 @@ int encode_open(struct sync *sync)
     return g->device_messages ? 0 : -1;
 }
 
-/* Returns the end of the neighbouring chunks that form one matrix with this one: encoding them at
- * once gives the same messages, one behind the other. */
+/* Returns the end of the neighbouring chunks that form one matrix with `chunk`: encoding the matrix
+ * at once gives the same messages, one after another. */
 static int find_matrix_end(const struct plan *plan, int chunk, size_t *rows)
 {
     const struct chunk *c = &plan->chunks[chunk];

@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Opens the column of ones, as long as a slot has rows. */
+/* Opens the column of ones, one for each row of a slot. */
 static int open_ones(struct sync *sync, struct factors *out)
 {
     const struct device *device = out->device;
@@ -97,7 +97,7 @@ static int open_rows(struct sync *sync, size_t elems, float *shared, bool straig
     if (!out->rows)
         return -1;
     if (out->straight || elems == 0 || gradient_on_host(sync))
-        return 0; /* the device, if it computes with the rows, reaches each slot */
+        return 0; /* the device reads each slot in place, or does not compute with rows */
     out->slot = gradient_alloc_on(sync, sync->model.device, elems, what);
     return out->slot ? 0 : -1;
 }
@@ -112,13 +112,13 @@ int factors_open(struct sync *sync, int bucket, bool on_host, struct factors *ou
     lay_out(sync, bucket, out);
     out->device = on_host ? gradient_host_device(sync) : sync->model.device;
     if (b->slices == 1 && out->round_rows > PLAN_LARGEST_MESSAGE / (int64_t)sizeof(float) / width)
-        return error_set("layer '%s': %lld rows of %lld factors exceed what one message can count; "
-                         "use the parameter server",
+        return error_set("layer '%s': %lld rows of %lld factors are too many for one message; use "
+                         "the parameter server",
                          b->name, (long long)out->round_rows, (long long)width);
     shared = sync->gather->rows ? sync->gather->rows(sync, bucket) : NULL;
     if (!floats && OWN(&sync->owner, out->halves, all_elems(out), "sufficient factors"))
         return -1;
-    /* the host copies a round's own rows among the others, and rounds rows to halves */
+    /* not straight with several rounds or bfloat16: the host then copies or rounds the rows */
     return error_status(open_rows(sync, on_host ? 0 : out->round_each * (size_t)out->workers,
                                   shared, !on_host && out->rounds == 1 && floats, out) ||
                         open_ones(sync, out));
@@ -141,8 +141,8 @@ static int stage_rows(struct sync *sync, int bucket, const struct factors *facto
                            DEVICE_IN_TURN, g->buckets[bucket].down);
 }
 
-/* Returns the parts of the node's earlier ranks. Ranks of a node put their rows one behind the
- * other, as further micro-batches of the leader. */
+/* Returns the parts (shares of the batch) of the node's earlier ranks, whose rows come before this
+ * rank's rows, as further micro-batches of the leader. */
 static size_t parts_before(const struct sync *sync)
 {
     size_t parts = 0;
@@ -195,7 +195,7 @@ int factors_product(struct sync *sync, int bucket, const struct factors *factors
     const float *from = device_rows_of(factors, slot) + (size_t)first * factors->round_each;
 
     if (device->i->blank && first <= factors->mine && factors->mine < last)
-        rows -= factors->round_rows; /* own product is timed with backward */
+        rows -= factors->round_rows; /* this rank's product is in the time of backward */
     if (rows > 0 &&
         device->i->gemm(device->context, true, false, b->m, b->n, rows, 1.0f, from + b->n, width,
                         from, width, add ? 1.0f : 0.0f, gradient, b->n))
@@ -203,8 +203,8 @@ int factors_product(struct sync *sync, int bucket, const struct factors *factors
     return 0;
 }
 
-/* True if the bias learns. If not, its gradient is 0, as in other schemes and Caffe, whatever its
- * factors: norms count it. A weight that does not learn never travels as factors. */
+/* True if the bias learns. Else its gradient must be 0, as in other schemes and Caffe, since norms
+ * count it, though its factors are not 0. A weight that does not learn never travels as factors. */
 static bool bias_learns(const struct sync *sync, const struct bucket *b)
 {
     const struct group *group = &sync->plan->groups[b->first_group];

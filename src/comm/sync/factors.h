@@ -21,7 +21,7 @@ struct factors {
     int rounds;         /* rounds in which an iteration's rows are exchanged (plan/plan.h) */
     int64_t round_rows; /* rows of a worker in one round; rows_each with a single round */
     size_t round_each;  /* floats of a worker's rows in one round */
-    uint16_t *halves; /* rows in the form that travels, at the same offsets; NULL: floats travel */
+    uint16_t *halves; /* rows as bfloat16, to be sent, at the same offsets; NULL: floats are sent */
     const struct device *device; /* device that multiplies the rows */
     float *ones;                 /* column of ones, in the memory of `device` */
 };
@@ -44,7 +44,8 @@ static inline float *factors_rows(const struct factors *factors, int worker, int
            ((size_t)slot * (size_t)factors->workers + (size_t)worker) * factors->round_each;
 }
 
-/* Returns the node's own rows, of a whole iteration: staged here, and sent from here. */
+/* Returns the node's own rows of a whole iteration, where factors are staged and messages leave
+ * from. */
 static inline float *factors_own(const struct factors *factors, int slot)
 {
     return factors->rounds > 1 ? factors->rows : factors_rows(factors, factors->mine, slot);
@@ -54,15 +55,15 @@ static inline float *factors_own(const struct factors *factors, int slot)
 size_t factors_round_elems(const struct sync *sync, int bucket, const struct factors *factors,
                            int leader, int round);
 
-/* Returns the rows in the form that travels. */
+/* Returns the message of these rows: bfloat16 or floats. */
 static inline void *factors_message(const struct factors *factors, float *rows)
 {
     return factors->halves ? (void *)(factors->halves + (rows - factors->rows)) : rows;
 }
 
-/* encode: makes the message of `elems` elements, and rounds the rows to the values that others get,
- * so that all multiply the same. decode: makes the rows of a message. Both do nothing where floats
- * travel. Wire thread. */
+/* encode: converts `elems` elements of rows to bfloat16, and rounds the rows to the same values, so
+ * that all workers multiply equal rows. decode: converts a message to rows. encode and decode do
+ * nothing if floats are sent. Wire thread. */
 void factors_encode(const struct factors *factors, float *rows, size_t elems);
 void factors_decode(const struct factors *factors, float *rows, size_t elems);
 
@@ -75,8 +76,8 @@ int factors_stage(struct sync *sync, int bucket, const struct factors *factors, 
 int factors_store(struct sync *sync, int bucket, const struct factors *factors, int slot);
 
 /* Makes the sum of all workers' gradients, weight then bias, from the slot's rows. gradient: in the
- * memory of the device that multiplies. first > 0: `gradient` already has the weight's part of the
- * earlier workers. add: `gradient` already has the sum of the earlier rounds. */
+ * memory of the device that multiplies. first: number of workers whose product `gradient` (the
+ * weight's part) already has. add: `gradient` already has the sum of the earlier rounds. */
 int factors_rebuild(struct sync *sync, int bucket, const struct factors *factors, int slot,
                     int first, bool add, float *gradient);
 

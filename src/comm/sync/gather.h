@@ -1,8 +1,8 @@
-/* The seam of gathering: how the ranks that a leader leads add up their gradients before the leader
- * takes part in the traffic, and how they get the new parameters from the leader. Each rank chooses
- * one table, once: alone (gather_alone.c)  every worker leads itself node  (gather_node.c)   ranks
- * of a machine, in shared memory team  (gather_team.c)   ranks whose devices reach each other
- * (NCCL) */
+/* The seam of gathering: how the ranks of a leader add up their gradients before the leader sends
+ * the sum, and how they get the new parameters from the leader. Each rank chooses one table:
+ *     gather_alone  every worker leads itself
+ *     gather_node   ranks of a machine add up in shared memory
+ *     gather_team   devices that reach each other add up (NCCL) */
 #ifndef POSEIDON_SYNC_GATHER_H
 #define POSEIDON_SYNC_GATHER_H
 
@@ -35,7 +35,7 @@ struct gather_i {
     enum wire_pace (*pace)(const struct sync *sync);
     /* Wire thread: publishes the new parameters that this rank, a leader, has put in place. True if
      * the parameters of the node's other leaders are in place, too; else bucket_brought is called
-     * when they are. NULL: no rank waits for this one's parameters. */
+     * when they are. NULL: no other rank waits for this rank's parameters. */
     bool (*publish)(struct sync *sync, int bucket);
     /* Wire thread: ends waits that may never end since some rank failed. NULL: no such waits. */
     void (*abort)(struct sync *sync);
@@ -43,8 +43,8 @@ struct gather_i {
 
 extern const struct gather_i gather_alone, gather_node, gather_team;
 
-/* Opens, for `open`, zeroed memory that the node's ranks share, in sync->window. A rank that is
- * alone gets none, and gathers as gather_alone does. Collective over world. */
+/* Opens zeroed memory that the node's ranks share, in sync->window; for implementations of `open`.
+ * A rank that is alone gets none, and gathers as gather_alone does. Collective over world. */
 int gather_open_window(struct sync *sync, MPI_Comm world, size_t bytes, const char *what);
 
 #endif

@@ -1,9 +1,9 @@
 /* Adds up within a node, in shared memory. A rank that posts a bucket counts itself in the bucket's
- * cell of the window. Once all have, each rank's wire thread adds a slice into the first rank's
- * gradient, and the last slice lets the leader start the bucket's traffic. The new parameters
- * arrive in the array that all ranks train from; the leader counts them in the cell, which ends the
- * other ranks' waits. Slices are added along the fixed tree over the node's ranks, so the sum has
- * the same bits in any order of arrival.
+ * cell of the window. Once all ranks have posted, each rank's wire thread adds a slice into the
+ * first rank's gradient, and the last slice lets the leader start the bucket's traffic. The new
+ * parameters arrive in the array that all ranks train from; the leader counts them in the cell,
+ * which ends the other ranks' waits. Slices are added along the fixed tree over the node's ranks,
+ * so the sum has the same bits in any order of arrival.
  *
  * A node's ranks are dealt over its leaders, if it has several: each rank adds for its leader's
  * chunks, and no leader waits for another leader's sums. Parameters are in place when all leaders
@@ -33,7 +33,8 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters between processes must not
 enum node_step {
     NODE_POSTED, /* some rank has not posted the bucket */
     NODE_ADDED,  /* this rank has added its slices */
-    NODE_BROUGHT /* this rank's own chunks, if any, are in place; other leaders' are not */
+    NODE_BROUGHT /* parameters of this rank's chunks, if any, are in place; of other leaders' chunks
+                    not yet */
 };
 
 struct node_gather {
@@ -41,13 +42,13 @@ struct node_gather {
     size_t cell_bytes;
     int nleaders; /* number of leaders, the node's first ranks */
     struct node_bucket {
-        size_t rows;    /* begin of its factors in the window, in floats */
+        size_t rows;    /* begin of the bucket's factors in the window, in floats */
         int leaders;    /* number of leaders that have chunks of the bucket */
         int64_t posted; /* iterations that this rank has posted */
         enum node_step step;
     } * buckets;
-    int *open; /* posted buckets that node_poll looks after, but not those led here that travel.
-                  Room for each twice: a bucket may come back during node_poll */
+    int *open; /* posted buckets that node_poll checks, except buckets whose sum this rank is
+                  exchanging. Room for each twice: node_poll may add a bucket again */
     int nopen;
     const float **slices; /* scratch of add_slice: per rank of the node, its part of a sum */
 };
@@ -77,7 +78,8 @@ static int leader_in_node(const struct sync *sync, int chunk)
     return chunk_of(sync, chunk)->rail % state->nleaders;
 }
 
-/* Returns the leader that this rank adds for; own_slice gives the slice. */
+/* Returns the leader (its number in the node) whose chunks this rank adds up; own_slice gives the
+ * slice. */
 static int helped_leader(const struct sync *sync)
 {
     const struct node_gather *state = sync->gathering;
@@ -92,7 +94,7 @@ static int own_slice(const struct sync *sync)
     return sync->options.node->rank / state->nleaders;
 }
 
-/* Returns the number of ranks that add for the leader: a small gradient is not worth sharing. */
+/* Returns the number of ranks that add for the leader: one for a small gradient. */
 static int adders(const struct sync *sync, int bucket, int leader)
 {
     enum { WORTH_SLICING = 16384 }; /* floats */
@@ -199,7 +201,8 @@ static int node_post(struct sync *sync, int bucket)
     return 0;
 }
 
-/* Adds this rank's slice, of `slices`, of `elems` elements of the arenas: whole cache lines. */
+/* Adds `elems` elements of the arenas, cut into `slices` slices of whole cache lines: this rank's
+ * slice. */
 static void add_slice(struct sync *sync, size_t begin, size_t elems, int slices)
 {
     enum { LINE = 16 }; /* floats */
@@ -214,7 +217,7 @@ static void add_slice(struct sync *sync, size_t begin, size_t elems, int slices)
     tree_sum_slices(state->slices, node->nranks, to - from, node_grads(node, 0) + begin + from);
 }
 
-/* Adds this rank's slice of every chunk of its leader; neighbours together. */
+/* Adds this rank's slice of every chunk of its leader, with neighbouring chunks as one range. */
 static void add_slices(struct sync *sync, int bucket, int slices)
 {
     const struct bucket *b = bucket_of(sync, bucket);
@@ -250,8 +253,8 @@ static bool try_add(struct sync *sync, int bucket)
     return true;
 }
 
-/* On a leader: finishes when the sum is complete, which then travels. On other ranks: when the
- * parameters of all leaders are in place. */
+/* Finishes an open bucket. On a leader: when the sum is complete, which then travels. On other
+ * ranks: when the parameters of all leaders are in place. */
 static int try_finish(struct sync *sync, int bucket, bool *finished)
 {
     struct node_gather *state = sync->gathering;

@@ -10,12 +10,13 @@
  *
  * Why no rank waits for ever. Take the first operation that is not over: some rank R has asked for
  * all operations before it, but not for this one. Every rank asks for parameters as soon as they
- * are ordered, so it is a sum, and R's backward has not come to it. That backward needs parameters
- * of the last iteration. The leader needed them, too, and ordered them before it posted any
- * gradient of this iteration; so R has asked for them, they are over, and R's backward depends on R
- * alone. A server's updates take turns among the operations, but those before a sum belong to the
- * last iteration, or to its own, whose parameters no rank's backward needs. If R has failed, all
- * ranks abort the operations under way, since compute threads may wait for them on the device.
+ * are ordered, so this operation is a sum, whose gradient R's backward has not computed yet. R's
+ * backward needs parameters of the last iteration. The leader needed the same parameters, and
+ * ordered them before it posted any gradient of this iteration. So R has asked for these
+ * parameters, they are in place, and R's backward depends on R alone. A server's updates take turns
+ * among the operations, but updates before a sum belong to the last iteration, or to this
+ * iteration, whose parameters no rank's backward needs. If R has failed, all ranks abort the
+ * operations under way, since compute threads may wait for them on the device.
  *
  * The ring is large enough. The leader orders a sum of iteration t + 1 after its forward pass read
  * the loss, so after all sums of iteration t were over. Other ranks are behind by at most the
@@ -158,7 +159,8 @@ static int ask_for_parameters(struct sync *sync, int bucket)
     return 0;
 }
 
-/* Asks for the next operation if its turn has come: returns 1; else 0; -1 with a message. */
+/* Asks for the next operation if its turn has come. Returns 1 if it asked, 0 if not, -1 with a
+ * message. */
 static int follow(struct sync *sync)
 {
     struct team_gather *team = sync->gathering;

@@ -30,7 +30,7 @@ static bool has_slots(const struct sync *sync, int bucket)
     return sync->worker && sync->buckets[bucket].depth > 1;
 }
 
-/* Returns the number of sums that make this worker's gradient of the bucket. */
+/* Returns the number of sums of gradients that this worker sends for the bucket. */
 static int count_branches(const struct sync *sync, int bucket)
 {
     bool travels = sync->worker && sync->leads && bucket_of(sync, bucket)->scheme;
@@ -149,8 +149,8 @@ static float *slot_of(const struct sync *sync, float *slots, int bucket, int64_t
     return slots + slot * bucket_of(sync, bucket)->elems;
 }
 
-/* Copies chunks [begin, end) of the bucket, without those left out; neighbours together. host and
- * memory: the bucket's begin in both arenas. */
+/* Copies chunks [begin, end) of the bucket unless `left_out`; neighbouring chunks share one copy.
+ * host, memory: begin of the bucket in the host's and the device's arena. */
 static int copy_others(struct sync *sync, int bucket, int begin, int end,
                        bool (*left_out)(const struct sync *sync, int chunk), float *host,
                        float *memory, enum device_direction direction, enum device_turn turn,
@@ -173,8 +173,7 @@ static int copy_others(struct sync *sync, int bucket, int begin, int end,
     return 0;
 }
 
-/* Fetches the pieces of a bucket in the order of sending. host and memory: the bucket's begin in
- * both arenas. */
+/* Fetches the pieces of a bucket in the order of sending. host, memory: as in copy_others. */
 static int fetch_pieces(struct sync *sync, int bucket, float *host, float *memory,
                         enum device_turn turn)
 {
@@ -209,7 +208,7 @@ static float *branches_of(const struct sync *sync, int chunk)
            before * (size_t)count_branches(sync, c->bucket);
 }
 
-/* Joins the sums of each chunk, one behind the other, as its message needs them. */
+/* Copies all sums of a chunk side by side, as the chunk's message needs them. */
 static void join_branches(const struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
@@ -378,8 +377,9 @@ int gradient_note_stored(struct sync *sync, int bucket)
     return g->copies->copy(g->context, DEVICE_FETCH, &none, DEVICE_STORED, g->buckets[bucket].up);
 }
 
-/* The copy reads the slot for a while. The slot is filled anew after iteration newest - 1 + depth
- * was posted here: behind that iteration's gradient, and so behind the copy. */
+/* The copy ends before the slot is filled again: the slot's next parameters, of iteration newest -
+ * 1 + depth, come after this rank's gradient of that iteration, which the device computes after the
+ * copy. */
 int64_t gradient_take(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
@@ -390,7 +390,7 @@ int64_t gradient_take(struct sync *sync, int bucket)
     struct device_rows rows = {
         .memory = sync->model.device_values + b->begin, .width = b->elems, .rows = 1};
 
-    assert(state->posted > 0); /* a first post has no earlier fetch */
+    assert(state->posted > 0); /* before the first post there is no fetch */
     /* the next gradient overwrites the memory that this fetch reads */
     if (g->copies->order(g->context, copies->fetches[(state->posted - 1) % state->depth]))
         return -1;

@@ -13,9 +13,9 @@
  *
  * Staleness (Ho et al., "More Effective Distributed ML via a Stale Synchronous Parallel Parameter
  * Server", NIPS'13): a worker may compute iteration i with parameters that have all updates before
- * i - S, and perhaps newer ones. Running ahead needs copies: the next gradient must not overwrite
- * one that has not left yet, nor the wire's thread parameters that a pass reads. There are S + 1
- * slots of each, used by iteration modulo S + 1. */
+ * i - S, and perhaps newer ones. Running ahead needs copies: the next gradient must not overwrite a
+ * gradient that has not left yet, and new parameters must not overwrite parameters that a pass
+ * reads. There are S + 1 slots of gradients and of parameters, used by iteration modulo S + 1. */
 #ifndef POSEIDON_SYNC_GRADIENT_H
 #define POSEIDON_SYNC_GRADIENT_H
 
@@ -34,8 +34,8 @@ int gradient_place(struct sync *sync);
  * reason; NULL for devices in host memory. */
 const char *gradient_way(const struct sync *sync);
 
-/* True if MPI reaches device memory: gradients that travel in their form in that memory go
- * straight, and the wire's thread enters the device first. */
+/* True if MPI reaches device memory: gradients that need no other form are sent from there, and the
+ * wire's thread calls `enter` of the device first. */
 bool gradient_is_direct(const struct sync *sync);
 
 /* True if the model's device works in host memory. */
@@ -63,7 +63,7 @@ void *gradient_message(struct sync *sync, int chunk, int64_t iteration);
 
 /* Returns the residual of a chunk's gradient that this rank encodes, for the host to read and
  * write; NULL with a message where fetching failed. gradient_restore_residual makes the writes take
- * effect; get all such chunks before. No iteration may be under way. */
+ * effect; get the residuals of all chunks before it. No iteration may be under way. */
 float *gradient_residual(struct sync *sync, int chunk);
 int gradient_restore_residual(struct sync *sync);
 
@@ -81,8 +81,8 @@ float *gradient_values(struct sync *sync, int chunk, int64_t iteration);
  * staleness; NULL if none arrived, or without staleness. */
 const float *gradient_newest(struct sync *sync, int chunk);
 
-/* Starts copying the bucket's parameters of the iteration just done to the device, but for chunks
- * that arrived there. The thread that changed the parameters last calls this. */
+/* Starts copying the bucket's parameters of the iteration just done to the device, except chunks
+ * that arrived in device memory. The thread that changed the parameters last calls this. */
 int gradient_store(struct sync *sync, int bucket);
 
 /* Starts copying one chunk that arrived, where chunks are copied singly; gradient_store then has
@@ -106,9 +106,9 @@ int64_t gradient_take(struct sync *sync, int bucket);
 /* Returns the chunk's new parameters, as the server sends them. */
 float *gradient_served_values(const struct sync *sync, int chunk);
 
-/* Starts the update of a chunk at home here in device memory, beside the computation: copies the
- * sum there, and the new values to the host unless messages go straight. gradient_serve_poll calls
- * home_updated when the update is over. Wire thread. */
+/* Starts the update, in device memory, of a chunk whose home is this rank, beside the computation:
+ * copies the sum there, and the new values to the host unless messages go straight.
+ * gradient_serve_poll calls home_updated when the update is over. Wire thread. */
 struct history;
 int gradient_serve(struct sync *sync, int chunk, int64_t iteration, const float *sum,
                    struct history *history);

@@ -11,7 +11,7 @@ struct bucket_copies {
     struct device_ticket *down;    /* gradients or factors on their way to the host */
     struct device_ticket **pieces; /* one ticket for each of several pieces, in place of `down` */
     struct device_ticket *up;      /* parameters or factors on their way to the device */
-    float *branches; /* messages of the chunks where a gradient is several sums; else NULL */
+    float *branches; /* messages of a worker that sends several sums (plan_branches); else NULL */
     struct device_ticket *
         *fetches;              /* with staleness: per slot, its gradient on the way to the host */
     float *gradients, *values; /* with staleness: depth x elems */
@@ -24,11 +24,11 @@ struct gradient {
     bool direct;     /* MPI reaches device memory: gradients that need no other form go straight */
     char way[512];
     struct bucket_copies *buckets;
-    /* Encoded gradients, chunk behind chunk; other chunks take no room. A place is free again when
-     * its bucket's messages are over: staleness excludes codecs. */
+    /* Encoded gradients of all chunks that travel encoded. A message's memory is free again when
+     * its bucket's messages are over, since staleness excludes codecs. */
     size_t *begin;           /* nchunks + 1: floats before the chunk's gradient */
     size_t *message;         /* nchunks + 1: floats before the chunk's message */
-    struct history residual; /* rounding still to be sent, kept where it is encoded */
+    struct history residual; /* rounding errors still to be sent, in the memory of the encoder */
     float *messages;         /* messages on the host */
     float *device_messages;  /* messages in device memory; NULL where the host encodes */
     int *serving, nserving; /* chunks being updated in device memory, in order; room for each twice,

@@ -53,7 +53,7 @@ static int apply_sum(struct sync *sync, struct home_part *part)
     return bucket_finish_one(sync, c->bucket, iteration);
 }
 
-/* Takes a sum; its update waits for the norm of all gradients if that is not known yet. */
+/* Takes a sum, and applies the rule now, or later if the norm of all gradients is not known yet. */
 static int take_sum(struct sync *sync, struct home_part *part)
 {
     assert(!part->held);
@@ -62,7 +62,7 @@ static int take_sum(struct sync *sync, struct home_part *part)
     return part->held ? 0 : apply_sum(sync, part);
 }
 
-/* Takes the parameters after that iteration: the worker's iteration, or, with drop, a later one. */
+/* Takes the parameters after `iteration`: the worker's, or with drop a later iteration. */
 static int values_came(struct sync *sync, struct home_part *part, int64_t iteration)
 {
     int bucket = chunk_of(sync, part->chunk)->bucket;
@@ -98,7 +98,7 @@ static int back_came(void *context, const struct wire_message *message)
 
 static int try_publish(struct sync *sync, struct home_part *part);
 
-/* Returns the count of sends of that copy of the values (or of the sum, which has only one). */
+/* Returns the count of sends that read this copy of the values (or the sum, which has one copy). */
 static int *sends_of(const struct sync *sync, const struct home_part *part, const float *values)
 {
     const struct home_sum *sum = part->sum;
@@ -159,7 +159,7 @@ static int answer_own(struct sync *sync, struct home_part *part, int64_t iterati
     return values_came(sync, part, iteration);
 }
 
-/* Adds a worker's gradient to its iteration's sum; true: complete, but for the `drop` latest. */
+/* Adds a worker's gradient to its iteration's sum. True if complete, without the `drop` latest. */
 static bool add_worker(struct sync *sync, struct home_part *part, int worker)
 {
     struct home_sum *sum = part->sum;
@@ -207,7 +207,7 @@ static void end_iteration(struct sync *sync, struct home_sum *sum)
     sum->iteration++;
 }
 
-/* Sends the parameters that home has updated to the workers, this rank's own included. */
+/* Sends the updated parameters to the workers, and gives them to the worker on this rank. */
 static int publish_values(struct sync *sync, struct home_part *part)
 {
     struct home_sum *sum = part->sum;
@@ -225,7 +225,7 @@ static int publish_values(struct sync *sync, struct home_part *part)
     if (!drop && *sends_of(sync, part, sum->values) > 0)
         return 0;
     sync_count_served(sync);
-    return sum->sum ? home_summed(sync, part->chunk, sum->sum) : 0; /* all workers ran ahead */
+    return sum->sum ? home_summed(sync, part->chunk, sum->sum) : 0; /* next gradients came early */
 }
 
 /* Applies the rule on the host. */
@@ -238,8 +238,8 @@ static int update_on_host(struct sync *sync, struct home_part *part)
                                 &part->history, DEVICE_IN_TURN);
 }
 
-/* A helper's inputs do not change meanwhile: the next iteration's sum is not used before this
- * update is over, so its norm is not known either. */
+/* A helper's inputs do not change during the update: the home uses the next iteration's sum, and so
+ * learns its norm, only after the update. */
 int home_help(void *context, uint64_t chunk)
 {
     return update_on_host(context, home_part_of(context, (int)chunk));
@@ -268,8 +268,9 @@ static int update_values(struct sync *sync, struct home_part *part)
     return publish_values(sync, part);
 }
 
-/* Sends the sum back, as floats or encoded, and takes here what other workers read. Copies the sum
- * out of the workers' buffers, which the next gradients may fill before the sends end. */
+/* Sends the sum back, as floats or encoded, and takes the values here that other workers get.
+ * Copies the sum out of the workers' buffers, which the next gradients may fill before the sends
+ * end. */
 static int publish_sum(struct sync *sync, struct home_part *part)
 {
     struct home_sum *sum = part->sum;
@@ -294,7 +295,7 @@ static int publish_sum(struct sync *sync, struct home_part *part)
 }
 
 /* Finds a copy of the values that no send may still read, and makes it the copy to be updated;
- * false: there is none. Values and sums may not change during a send. */
+ * false if sends read all copies. Values and sums may not change during a send. */
 static bool find_values(struct sync *sync, struct home_part *part)
 {
     struct home_sum *sum = part->sum;
@@ -409,7 +410,7 @@ static int accept_gradient(struct sync *sync, const struct arrival *arrival,
 {
     const struct home_part *part = home_part_of(sync, arrival->chunk);
     const struct home_sum *sum = part ? part->sum : NULL;
-    /* largest lateness that tags can tell */
+    /* largest lateness that a tag can express */
     int64_t late = sync_drops(sync) ? sync->tag_period - 1 : 0;
     int64_t iteration = sum ? tag_iteration(sync, arrival, sum->iteration - late) : 0;
     int64_t end = sum && sum->arrived ? sum->iteration + sum->depth : 0;
@@ -489,7 +490,7 @@ int home_post(struct sync *sync, int bucket, int64_t iteration)
     struct home *home = sync->buckets[bucket].scheme_state;
     int waits = 0;
 
-    /* 1 for a chunk at home here, or 2: a gradient there and an answer back */
+    /* per chunk: 1 end at its home, else 2: the gradient sent, the answer received */
     for (int i = 0; i < home->nparts; i++)
         waits += home->parts[i].leads ? home->parts[i].sum ? 1 : 2 : 0;
     bucket_expect(sync, bucket, iteration, waits);

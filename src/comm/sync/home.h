@@ -13,12 +13,12 @@
  * No chunk waits for another. Workers may be --staleness iterations ahead; the home adds up whole
  * iterations, one after the other.
  *
- * With plan_options.drop, K, of N workers, a home closes an iteration when N - K gradients are
+ * With plan_options.drop = K and N workers, a home closes an iteration when N - K gradients are
  * there, and updates with their mean. The home drops later gradients, and answers with the newest
  * values; an answer's tag names the values' iteration, so the worker learns what it has missed
- * (sync_leave_out). So homes send only answers, and no worker has two gradients of a chunk under
- * way. Sends to workers that stand still do not end; so the home has K further copies of its
- * values, and updates a copy without sends. */
+ * (sync_leave_out). A home sends nothing but answers, one for each gradient, so no worker has two
+ * gradients of a chunk under way. Sends to a worker that hangs do not end, so the home keeps K
+ * further copies of its values, and updates a copy that no send reads. */
 #ifndef POSEIDON_SYNC_HOME_H
 #define POSEIDON_SYNC_HOME_H
 
@@ -34,14 +34,15 @@ struct wire_message;
 /* A chunk at its home. */
 struct home_sum {
     int64_t iteration; /* iteration being added up */
-    int depth; /* iterations whose gradients may be here; slots are by iteration modulo depth */
-    struct tree_sum tree; /* sum of that iteration; unused where other code makes the sum */
-    int missing;          /* gradients missing in the sum */
-    float **from;   /* per slot and worker: its gradient as floats; this rank's own, unless encoded,
-                       is borrowed until the chunk is back */
+    int depth; /* number of iterations whose gradients may be here; slot: iteration modulo depth */
+    struct tree_sum
+        tree;       /* sum of the iteration's gradients; unused where other code makes the sum */
+    int missing;    /* gradients missing in the sum */
+    float **from;   /* per slot and worker: its gradient as floats; this rank's own gradient, unless
+                       encoded, is borrowed until the chunk is back */
     void **encoded; /* per slot and worker: the encoded gradient; NULL without a codec */
     unsigned char *arrived; /* per slot and worker: 1 if here (drop: and not answered) */
-    const float *sum;       /* complete sum, in `from` or its maker's memory; NULL: incomplete */
+    const float *sum;  /* complete sum, in `from` or in other code's memory; NULL: incomplete */
     bool cleared;      /* the clipping scale of this iteration is known; true without clipping */
     bool updating;     /* an update is under way in device memory, or by a helper */
     double weight;     /* weight of the last update, for the order of sends */
@@ -56,20 +57,20 @@ struct home_sum {
 /* A chunk as a worker or its home sees it. */
 struct home_part {
     int chunk;
-    bool leads;             /* this rank moves the chunk; false: all below is empty */
-    int64_t back;           /* worker: iterations whose answer from home is here */
-    bool held;              /* worker: the latest answer waits for the clipping scale */
-    float *total;           /* without updates: the sum, on workers */
+    bool leads;   /* this rank exchanges the chunk's messages; false: the members below are empty */
+    int64_t back; /* worker: iterations whose answer from home is here */
+    bool held;    /* worker: the latest answer waits for the clipping scale */
+    float *total; /* without updates: the sum, on workers */
     struct history history; /* history: at home with `updates`, else on all workers */
     void *encoded;          /* encoded sum on its way back; NULL without a codec */
     struct home_sum *sum;   /* NULL: another rank is its home */
-    struct home_tree *tree; /* tree that gradients travel along (home_tree.h); NULL: straight */
+    struct home_tree *tree; /* tree that gradients take (home_tree.h); NULL: straight home */
 };
 
 /* State of a bucket: the first member of the scheme's state in sync_bucket.scheme_state. */
 struct home {
-    bool gathers; /* every gradient comes home, chunk by chunk; false: summed otherwise (from
-                     factors, along a tree) */
+    bool gathers; /* every worker sends its gradient of a chunk to the home; false: the sum is made
+                     from factors or along a tree */
     bool updates; /* the home applies the rule */
     int nparts;
     int first;               /* index of the part whose gradient this rank sends first */
@@ -79,7 +80,7 @@ struct home {
 /* Opens the bucket's state. gathers: gradients go home chunk by chunk, straight or along a tree. */
 int home_open(struct sync *sync, int bucket, bool gathers, bool updates);
 
-/* Implements scheme.memory without updates at home: the whole sum, besides the homes' places. */
+/* Implements scheme.memory where workers apply the rule: the whole sum, and the homes' buffers. */
 uint64_t home_count_totals(const struct plan *plan, int bucket, int leader);
 
 /* Steps of scheme_steps. `scheme_state` is a struct home, or NULL where this rank has no part. */
@@ -95,10 +96,10 @@ size_t home_residual(struct sync *sync, int chunk, enum kept kept, float **out);
 /* Returns the part of a chunk, or NULL. */
 struct home_part *home_part_of(const struct sync *sync, int chunk);
 
-/* Takes a chunk's complete sum, also one made by other code; `sum` stays until the next. */
+/* Takes a chunk's complete sum, which other code may have made; `sum` stays until the next sum. */
 int home_summed(struct sync *sync, int chunk, const float *sum);
 
-/* Ends an update in device memory, or by a helper: sends the values. */
+/* Sends the values after an update in device memory, or by a helper. */
 int home_updated(struct sync *sync, int chunk);
 
 /* Updates the chunk, on a helper of the wire thread (struct jobs). context: the sync. */

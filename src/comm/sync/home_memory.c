@@ -8,7 +8,7 @@
 
 #include <assert.h>
 
-/* Makes a place for each gradient in every slot; this rank's own needs one only if encoded. */
+/* Makes a buffer for each gradient in every slot; for this rank's own gradient only if encoded. */
 static int open_places(struct sync *sync, int chunk, struct home_sum *sum)
 {
     const struct plan *plan = sync->plan;
@@ -115,7 +115,7 @@ int home_open(struct sync *sync, int bucket, bool gathers, bool updates)
         part->leads = leads_chunk(sync, part->chunk);
         if (!part->leads)
             continue;
-        part->total = total; /* one array for all: separate ones would each end with a page */
+        part->total = total; /* one array for all: separate arrays would each take whole pages */
         total += total ? chunk_of(sync, part->chunk)->elems : 0;
         if (open_part(sync, bucket, home, part))
             return -1;

@@ -3,7 +3,7 @@
  * is plan/tree.h's: a rank adds its children's sums to its own gradient in the order of
  * device/tree_sum.h, so the bits equal those of sending straight.
  *
- * For home.c, other code makes the home's sum (home_summed), and every rank passes the answer on to
+ * The tree makes the sum in place of home.c (home_summed), and every rank passes the answer on to
  * its children. A rank that sends an answer holds back its next sum until the send is over, so no
  * answer arrives in memory still being sent. Ranks compute only with complete data; no thread
  * waits. */
@@ -26,16 +26,16 @@ struct home_tree *home_tree_open(struct sync *sync, int chunk);
 /* Returns the rank that the answer comes from; -1 at home. */
 int home_tree_parent(const struct home_tree *tree);
 
-/* Wire thread: takes this rank's final gradient, in whose place the sum of its part of the tree is
- * made. The sum goes to the parent (one end that the bucket waits for), at home to home_summed. */
+/* Wire thread: takes this rank's final gradient, and adds its children's sums to it, in place. The
+ * result goes to the parent (an end that the bucket waits for), at home to home_summed. */
 int home_tree_post(struct sync *sync, struct home_tree *tree, float *gradient);
 
 /* Accepts a child's sum (scheme_steps.accept). Wire thread. */
 int home_tree_accept(struct sync *sync, struct home_tree *tree, const struct arrival *arrival,
                      struct wire_message *out);
 
-/* Sends the answer of that iteration to the children; `what` is the same place in every iteration.
- * Nothing waits for these sends. Wire thread. */
+/* Sends the answer of that iteration to the children; `what` must be the same buffer in every
+ * iteration. No bucket waits for these sends. Wire thread. */
 int home_tree_answer(struct sync *sync, struct home_tree *tree, const void *what,
                      int64_t iteration);
 

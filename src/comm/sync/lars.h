@@ -12,7 +12,7 @@
 struct sync;
 
 struct lars {
-    int *first;   /* per chunk, and one more: number of its first piece. NULL: off */
+    int *first;   /* per chunk: number of its first piece; then the number of pieces. NULL: off */
     int *param;   /* per group: number of its first parameter */
     float *rates; /* per parameter: replacement of lr_mult in the latest iteration known */
 };

@@ -2,16 +2,16 @@
  * a matrix, m x n, travels as the product of two thin matrices. A leader adds to its gradient the
  * residual, the part that it could not send before: M' = M + residual. P = M' Q, with the last
  * iteration's Q, is summed over the leaders and made orthonormal; Q = M'^T P is summed, and every
- * rank's update is P Q^T. The new residual is M' minus P times the leader's own Q^T: the sum over
- * all leaders is the part that the update lacks, and it does not grow with the differences between
- * leaders. Other parameters of the layer travel with P, exact.
+ * rank's update is P Q^T. The new residual is M' minus P times the leader's own Q^T, not the sum's
+ * Q^T, which would leave the differences between leaders in each residual. The sum of all leaders'
+ * residuals is the part that the update lacks. Other parameters of the layer travel with P, exact.
  *
  * An iteration has two turns, each a sum over the leaders: pieces go to their homes among the
  * workers and come back as sums. The compute thread multiplies between turns (advance, ahead), on
  * the host, and no layer waits for another. Turns are numbered through all iterations, 2 i and 2 i
  * + 1, and tags carry the number. A leader starts a turn only after it has all sums of the turn
- * before, which every home has then added up: so a home needs one place for each leader. Iterations
- * before options.lowrank_warmup have one turn, in which the gradient travels exact.
+ * before, so a home needs one buffer for each leader. Iterations before options.lowrank_warmup have
+ * one turn, in which the gradient travels exact.
  *
  * All leaders multiply the same sums, so Q and the update have the same bits everywhere. */
 #include "plan/cost.h"
@@ -32,7 +32,7 @@ enum { USUAL_RANK = 4 };
 /* ---- the plan ---- */
 
 /* Returns the bytes of the residual, both factors, their sums, and P orthonormal; on homes also of
- * a place for each gradient of the exact iterations. */
+ * a buffer for each gradient of the exact iterations. */
 static uint64_t count_memory(const struct plan *plan, int bucket, int leader)
 {
     const struct bucket *b = &plan->buckets[bucket];
@@ -66,10 +66,10 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
 
 /* One chunk's sums. */
 struct piece_sum {
-    int64_t *next;        /* per worker: turn of its next message */
-    float **from;         /* at home: per worker a place; NULL: another rank is home */
+    int64_t *next; /* per worker: turn of its next message */
+    float **from;  /* at home: per worker, a buffer for its part; NULL: another rank is home */
     struct tree_sum tree; /* at home: sum of the running turn */
-    int came;             /* at home: parts of the running turn that are here */
+    int came;             /* at home: number of parts of the running turn that are here */
 };
 
 struct lowrank {
@@ -78,7 +78,7 @@ struct lowrank {
     struct low_rank low;
     int rank;
     float *residual;        /* m x n; in exact iterations the bucket's sum */
-    float *factor[2];       /* this leader's own P and tail, and Q, on their way home */
+    float *factor[2];       /* this leader's own P and tail, and its Q, as sent to the homes */
     float *sum[2];          /* sums of P and tail, and of Q, which the next iteration needs */
     float *basis;           /* P orthonormal */
     struct piece_sum *sums; /* per chunk */
@@ -245,7 +245,8 @@ static void note_sum(struct sync *sync, int bucket)
         make_ready(sync, lr, lr->turn + 1);
 }
 
-/* Adds a leader's part at home; after the last, sends the sum to all, the next rank first. */
+/* Adds a leader's part at home. After the last part, sends the sum to all leaders, beginning with
+ * the next rank. */
 static int add_part(struct sync *sync, int chunk, int64_t turn, int worker)
 {
     struct piece_sum *sum = piece_sum_of(sync, chunk);
@@ -327,8 +328,8 @@ static int start_turn(void *context, int64_t bucket)
     return 0;
 }
 
-/* Adds loaded residuals to the first gradient. They may come from another scheme, or from an
- * earlier lossy run, and belong to whole gradients. */
+/* Adds the snapshot's residuals, which another scheme may have left, to the first gradient.
+ * Residuals cover all parameters of the bucket, not only the matrix. */
 static void pay_debts(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
@@ -338,8 +339,8 @@ static void pay_debts(struct sync *sync, int bucket)
     memset(lr->residual, 0, b->elems * sizeof(float));
 }
 
-/* Posts the gradient. A home waits for its sends of each piece's sum to all others; other leaders
- * wait for their send and the answer. */
+/* Posts the gradient. For each piece, the home waits for its sends of the sum to all other leaders,
+ * and a leader that is not the home for its send and for the sum. */
 static int lowrank_post(struct sync *sync, int bucket, int64_t iteration)
 {
     struct lowrank *lr = sync->buckets[bucket].scheme_state;
@@ -359,8 +360,8 @@ static int lowrank_post(struct sync *sync, int bucket, int64_t iteration)
 
 /* ---- compute thread ---- */
 
-/* Makes a factor's columns orthonormal. A column that the others span becomes a random draw, so
- * that a layer whose gradient was 0 can recover; the first Q has only such columns. */
+/* Makes a factor's columns orthonormal. A column that depends linearly on earlier columns becomes a
+ * random draw, so that a layer whose gradient was 0 can recover. The first Q is random. */
 static void make_basis(struct sync *sync, int bucket, int64_t turn, float *x, int64_t rows)
 {
     struct rng rng = rng_make(sync->options.seed, RNG_LOW_RANK,
@@ -369,7 +370,7 @@ static void make_basis(struct sync *sync, int bucket, int64_t turn, float *x, in
     basis_make(x, rows, bucket_of(sync, bucket)->rank, &rng);
 }
 
-/* Computes P = M' Q, and puts the tail behind it. */
+/* Computes P = M' Q, and appends the tail: the layer's other parameters. */
 static int multiply_right(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
@@ -397,7 +398,7 @@ static int multiply_left(struct sync *sync, int bucket)
                                lr->basis, lr->rank, 0, lr->factor[1], lr->rank);
 }
 
-/* Multiplies if the next turn's input is here, and starts that turn. */
+/* Computes the next turn's factor if the sums that it needs are here, and starts the turn. */
 static int lowrank_advance(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
@@ -415,7 +416,8 @@ static int lowrank_advance(struct sync *sync, int bucket)
     return 0;
 }
 
-/* Goes on with other layers' products meanwhile, since other ranks wait for them. */
+/* Waits until the bucket is done, and meanwhile computes other layers' products, for which other
+ * ranks wait. */
 static int lowrank_ahead(struct sync *sync, int bucket, int64_t iteration)
 {
     const _Atomic int64_t *done = &sync->buckets[bucket].done;
@@ -472,7 +474,8 @@ static int lowrank_rebuild(struct sync *sync, int bucket, int64_t iteration)
                                       b->elems);
 }
 
-/* Updates; or clears the residual, which has the gradient of the update that is left out. */
+/* Applies the rule. If this update is left out, clears the residual, which holds a part of its
+ * gradient. */
 static int lowrank_settle(struct sync *sync, int bucket, int64_t iteration)
 {
     struct lowrank *lr = sync->buckets[bucket].scheme_state;

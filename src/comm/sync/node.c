@@ -48,7 +48,7 @@ static int allocate(const struct node *node, size_t bytes, struct node_window *o
     MPI_CHECK(
         MPI_Win_allocate_shared(mine, 1, MPI_INFO_NULL, node->comm, (void *)&base, &out->window));
     MPI_CHECK(MPI_Win_shared_query(out->window, 0, &size, &unit, (void *)&base));
-    /* mapped at whole pages everywhere: all ranks skip the same bytes */
+    /* every rank's mapping begins at a page, so all ranks skip the same bytes */
     out->memory = base + (LINE - (uintptr_t)base % LINE) % LINE;
     return 0;
 }
@@ -104,7 +104,7 @@ int node_create(MPI_Comm world, const struct topology *topology, const struct no
     if (map->most == 1)
         return 0;
     if (error_agree(world, ALLOC(node, 1, "the node"))) {
-        free(node); /* another rank has none */
+        free(node); /* memory lacked on another rank */
         return -1;
     }
     *node = (struct node){.comm = MPI_COMM_NULL,
@@ -122,7 +122,8 @@ int node_create(MPI_Comm world, const struct topology *topology, const struct no
     if (node->nranks > 1 && !node->team) {
         node->values = node->arenas.memory;
         node->grads = node->values + elems;
-        /* each rank clears its own, so that its pages are near its cores; padding stays zero */
+        /* each rank clears its own gradients, so that the pages are near its cores; padding stays
+         * zero */
         memset(node_grads(node, node->rank), 0, elems * sizeof(float));
         if (node->rank == 0)
             memset(node->values, 0, elems * sizeof(float));

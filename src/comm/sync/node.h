@@ -21,15 +21,15 @@
 /* Memory that the ranks of a node share. */
 struct node_window {
     MPI_Win window; /* MPI_WIN_NULL: none */
-    void *memory;   /* aligned to a cache line; an address of this rank */
+    void *memory;   /* aligned to a cache line; an address in this rank's process */
 };
 
 /* This rank's node. */
 struct node {
     MPI_Comm comm;    /* ranks of the node, in rank order; MPI_COMM_NULL where this rank is alone */
-    MPI_Comm machine; /* all ranks that share this rank's memory, also of other nodes */
+    MPI_Comm machine; /* all ranks of this rank's machine, also of other nodes */
     int rank, nranks; /* rank and size in the node; rank 0 leads */
-    bool team;        /* true for a team (node_map.team): no memory is shared for adding up */
+    bool team;        /* devices add up the gradients (node_map.team); the ranks share no arenas */
     struct node_window arenas;
     size_t elems;
     float *values; /* elems parameters, shared by all ranks; NULL if alone, or in a team */

@@ -7,7 +7,7 @@
 
 struct node_map {
     int nworkers;
-    int *node; /* per worker: its node, numbered as nodes first come. Owned */
+    int *node; /* per worker: its node; nodes are numbered by their first workers. Owned */
     int nnodes;
     int most;             /* workers of the largest node */
     int leaders_per_host; /* most leaders on one host, with dedicated servers */

@@ -105,7 +105,7 @@ int sync_post(struct sync *sync, int group, bool last)
 
 /* ---- waiting ---- */
 
-/* Computes the rest when a bucket's messages are over. */
+/* Computes the rest of an iteration when a bucket's messages are over. */
 static int settle(struct sync *sync, int bucket, int64_t iteration)
 {
     const struct scheme_steps *steps = sync->buckets[bucket].steps;
@@ -125,7 +125,7 @@ static int settle(struct sync *sync, int bucket, int64_t iteration)
     return 0;
 }
 
-/* Waits until at most `lag` iterations are missing. */
+/* Waits until parameters of at most `lag` posted iterations are missing. */
 static int wait_for(struct sync *sync, int bucket, int lag)
 {
     const struct bucket *b = bucket_of(sync, bucket);
@@ -244,7 +244,8 @@ int sync_leave_out(struct sync *sync, int64_t iteration)
     return 1;
 }
 
-/* Waits as a server does, which tells clipping once per iteration, without norms of its own. */
+/* Waits until the server's chunks are updated and sent. First tells clipping that no norms come
+ * from the server's compute thread. */
 static int wait_as_server(struct sync *sync, int64_t iteration)
 {
     if (clip_give(sync, iteration))

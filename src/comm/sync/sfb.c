@@ -26,8 +26,9 @@ static struct traffic count_traffic(const struct plan *plan, int bucket, int lea
                                         (uint64_t)plan->buckets[bucket].slices};
 }
 
-/* Returns the bytes of all workers' factors of two rounds, since the next round's may come during
- * this one; with several rounds an iteration also of this rank's own of all rounds. */
+/* Returns the bytes of all workers' factors of two rounds, since rows of the next round may come
+ * during a round; with several rounds in an iteration, also of this rank's factors of all rounds.
+ */
 static uint64_t count_memory(const struct plan *plan, int bucket, int leader)
 {
     const struct bucket *b = &plan->buckets[bucket];
@@ -51,7 +52,8 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
     out->compute_seconds =
         cost_stage_seconds(cluster, plan, bucket) + cost_rebuild_seconds(cluster, plan, bucket) +
         cost_device_update_seconds(cluster, bytes) +
-        (rounds - 1) * bytes / cluster->sum_Bps; /* each product adds to the one before */
+        (rounds - 1) * bytes /
+            cluster->sum_Bps; /* each product adds to the sum of the earlier rounds */
 }
 
 /* ---- steps ----
@@ -60,9 +62,9 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
  * rows of all workers within the plan's memory bound. There are two slots of rows; a round's slot
  * is its number modulo 2. A worker sends its rows of a round when it has multiplied the round
  * before. So a worker that sends round h has all workers' rows of h - 1, and all workers had
- * multiplied h - 2 before they sent these: the slot of h is free everywhere, no worker asks, and no
- * message waits for its receiver. Rounds of one iteration advance as the compute thread multiplies:
- * at the posts of other layers during backward, or else when forward waits for the parameters.
+ * multiplied h - 2 before they sent these: the slot of h is free everywhere, and a worker may send
+ * without asking the receiver. Rounds of one iteration advance as the compute thread multiplies: at
+ * the posts of other layers during backward, or else when forward waits for the parameters.
  *
  * Rows travel in slices (struct bucket.slices), each sent to every worker before the next slice. A
  * receiver matches a worker's slices in the order of sending; they may complete in any order.
@@ -176,8 +178,8 @@ static size_t elems_of(const struct sync *sync, int bucket, int worker, int64_t 
                                (int)(round % sfb->factors.rounds));
 }
 
-/* Blanks the rest of the place of a worker with fewer rows than others: an older round's rows may
- * be there. */
+/* Clears the rest of the buffer of a worker with fewer rows than others: it may hold rows of an
+ * older round. */
 static void blank_rest(const struct sfb *sfb, int worker, int slot, size_t elems)
 {
     float *place = factors_rows(&sfb->factors, worker, slot);
@@ -205,7 +207,7 @@ static int sfb_came(void *context, const struct wire_message *message)
     if (sfb_take(sync, bucket, worker, slot))
         return -1;
     if (iteration >= sync->buckets[bucket].started)
-        return 0; /* this rank has not begun it */
+        return 0; /* this rank has not posted the iteration */
     return sfb_finish_one(sync, bucket, iteration);
 }
 
@@ -263,7 +265,7 @@ static int send_slice(struct sync *sync, int bucket, float *rows, size_t elems, 
     return 0;
 }
 
-/* Sends this rank's rows of the next round to all. */
+/* Sends this rank's rows of the next round to all other workers. */
 static int start_round(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
@@ -311,7 +313,8 @@ static int send_next(void *context, int64_t bucket)
 
 /* ---- compute thread ---- */
 
-/* Multiplies the next round, whose rows are all here; the round after it may then start. */
+/* Multiplies the next round, whose rows are all here, and starts the sends of the round after it.
+ */
 static int multiply_round(struct sync *sync, int bucket)
 {
     struct sfb *sfb = sync->buckets[bucket].scheme_state;
@@ -324,7 +327,7 @@ static int multiply_round(struct sync *sync, int bucket)
         factors_rebuild(sync, bucket, &sfb->factors, (int)(sfb->multiplied & 1), 0,
                         sfb->multiplied % b->rounds > 0, gradient))
         return -1;
-    /* on a device: the product must be over before new rows come where it reads */
+    /* reading a float waits for a device's product: then new rows may replace the product's rows */
     if (!gradient_on_host(sync) && device->i->read(device->context, gradient, &first, 1))
         return -1;
     sfb->multiplied++;
@@ -333,7 +336,7 @@ static int multiply_round(struct sync *sync, int bucket)
     return 0;
 }
 
-/* True if there are rounds to multiply before the last posted one. */
+/* True if there are rounds to multiply before the last posted round. */
 static bool has_rounds(const struct sync *sync, int bucket)
 {
     const struct sync_bucket *state = &sync->buckets[bucket];
@@ -378,7 +381,8 @@ static int sfb_ahead(struct sync *sync, int bucket, int64_t iteration)
     return 0;
 }
 
-/* Multiplies the last round, or the only one. */
+/* Multiplies the rest: the iteration's last round, of which `by_worker` leaves the last worker's
+ * rows. */
 static int sfb_rebuild(struct sync *sync, int bucket, int64_t iteration)
 {
     struct sfb *sfb = sync->buckets[bucket].scheme_state;

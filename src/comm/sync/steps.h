@@ -63,7 +63,7 @@ struct scheme_steps {
     /* Sets *out, which is empty, to this rank's history of a chunk; -1 with a message where
      * fetching it failed. Neither thread has work under way. NULL: there is no history. */
     int (*history)(struct sync *sync, int chunk, struct history_view *out);
-    /* Makes writes to the viewed history take effect. NULL: they do so by themselves. */
+    /* Makes writes to the viewed history take effect. NULL: writes take effect at once. */
     int (*restore)(struct sync *sync, int bucket);
     /* Returns the number of residuals of that kind that a chunk has where they are kept, the same
      * on all ranks. *out, if not NULL: this rank's residuals on the host, or NULL with a message
@@ -76,9 +76,9 @@ struct scheme_steps {
     bool local;      /* nothing travels or waits: a post is done at once */
 };
 
-/* Steps of allreduce, for any codec, so of one bit, too. */
+/* Steps of allreduce, and of one bit, which differs only in its codec. */
 extern const struct scheme_steps steps_allreduce;
-/* Steps of ranks that another rank leads: the leader brings the new parameters. */
+/* Steps of ranks that another rank leads and brings the new parameters to. */
 extern const struct scheme_steps steps_led, steps_led_factors;
 /* Steps of ranks without a network: the only worker (on a device with memory of its own), or any
  * with --comm=none; and the leader of a team that is the only node, without and with clipping. */

@@ -109,7 +109,7 @@ static int open_buckets(struct sync *sync)
 /* ---- creation ---- */
 
 /* Starts helper threads on a dedicated server, one for each core but the wire thread's; a rank that
- * computes has no spare core. None with a trace, which wants one update after another. */
+ * computes has no spare core. Starts none with a trace, which needs updates one at a time. */
 static int open_helpers(struct sync *sync)
 {
     bool spare = !sync->worker && !sync->options.trace;

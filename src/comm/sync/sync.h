@@ -40,8 +40,8 @@ extern const struct scheme *const sync_schemes[];
 struct sync_model {
     size_t elems;           /* elements of each arena */
     float *values, *grads;  /* arenas in host memory; NULL on dedicated servers */
-    float *const *branches; /* arenas of all sums but the last (which is in grads) on a worker whose
-                               gradient is several sums (plan_branches); else NULL */
+    float *const *branches; /* on a worker that sends several sums of gradients (plan_branches):
+                               arenas of all sums except the last, which is in grads; else NULL */
     float *device_values;   /* arenas in device memory, which may be the host's; NULL on dedicated
                                servers */
     float *device_grads;
@@ -69,8 +69,9 @@ struct sync_update {
 
 /* Use of a device's own memory (GPU memory) by MPI, without a copy in host memory. */
 enum sync_direct {
-    SYNC_DIRECT_AUTO, /* direct if MPI says that it can, and a trial succeeds on all workers */
-    SYNC_DIRECT_ON,   /* direct, or an error where MPI cannot */
+    SYNC_DIRECT_AUTO, /* direct if MPI says that it reaches the memory, and a trial succeeds on all
+                         workers */
+    SYNC_DIRECT_ON,   /* direct; an error if MPI cannot reach the device's memory */
     SYNC_DIRECT_OFF,
 };
 
@@ -94,15 +95,17 @@ struct sync_options {
     int threads; /* threads of a dedicated server: all but the wire thread update chunks. The bits
                     are the same for any number */
     float clip;  /* Caffe's clip_gradients, the largest global L2 norm; <= 0: off */
-    int exact_norms; /* N > 0: clip's norm is that of N mean gradients, with the same bits however
-                        they are cut and dealt (device/exact_sum.h; for devices in host memory); 0:
-                        of the plan's iter_size, rounded. Not with lars */
+    int exact_norms; /* N > 0: clip limits the norm of N times the mean gradient, summed exactly, so
+                        that the cut into chunks changes no bit (device/exact_sum.h; only if devices
+                        use host memory); 0: of iter_size times the mean gradient, rounded. Not with
+                        lars */
     int skips;   /* > 0: an update whose mean gradient is not finite is left out on all ranks; after
-                    `skips` in a row the traffic fails. Not with staleness, nor with codecs, whose
+                    `skips` in a row the run fails. Not with staleness, nor with codecs, whose
                     residuals would keep the values */
     float lars;  /* > 0: LARS's ratio of rates (lars.h); not with staleness or update_on_device */
     float decay; /* the solver's weight_decay, for lars */
-    int lowrank_warmup; /* iterations of a run that low-rank buckets begin with exact gradients */
+    int lowrank_warmup; /* number of a run's first iterations in which low-rank buckets send exact
+                           gradients */
     uint64_t seed;      /* seed of draws, the same on all ranks */
     int64_t iteration;  /* first iteration to come */
     struct wire_watch watch; /* names ranks that keep all waiting, and ends the process */
@@ -116,8 +119,8 @@ struct sync_stats {
     struct bucket_stats {
         double stall_seconds;            /* waiting time for this bucket */
         _Atomic uint64_t sent, received; /* bytes of its data messages; complete after sync_close */
-        _Atomic int64_t travel_ns;       /* post to end, summed; not under staleness */
-    } * buckets;                         /* per bucket of the plan; borrowed */
+        _Atomic int64_t travel_ns; /* time from post to end, summed; no meaning under staleness */
+    } * buckets;                   /* per bucket of the plan; borrowed */
     uint64_t *dropped; /* per worker: number of its chunk gradients that this rank, the home, has
                           not waited for; complete after sync_close; borrowed */
     int64_t left_out;  /* iterations that this rank has not computed (sync_leave_out) */

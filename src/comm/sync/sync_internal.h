@@ -24,18 +24,18 @@
 struct sync_bucket {
     const struct scheme_steps *steps; /* NULL: nothing to synchronise */
     void *scheme_state;               /* state of the scheme (steps.h) */
-    bool leads;                       /* this rank moves some of its chunks */
+    bool leads;                       /* this rank exchanges messages of some of its chunks */
     int depth;                        /* iterations that may be under way: 1, or staleness + 1 */
     int64_t posted;                   /* iterations posted (compute thread) */
-    int64_t signalled; /* posted iterations that the wire thread was told of (compute thread) */
-    _Atomic int64_t told_ns; /* time when the wire thread was last told */
+    int64_t signalled; /* iterations whose post the wire thread was told of (compute thread) */
+    _Atomic int64_t told_ns; /* time of the latest post that the wire thread was told of */
     int64_t applied;         /* iterations whose values are in place (compute thread) */
     int groups_ready;     /* groups whose gradient of this micro-batch is final (compute thread) */
     int micro;            /* micro-batches staged in this iteration (compute thread) */
     int64_t started;      /* iterations posted, as known to the wire thread */
     int pieces, there;    /* pieces: number of parts in which a gradient is posted (> 1 only with
                              steps->go_on); there: parts already posted (wire thread) */
-    int64_t complete;     /* iterations, from the first on, that wait for nothing more */
+    int64_t complete;     /* number of the first iteration that still waits for messages */
     int *pending;         /* per iteration modulo depth: messages still waited for */
     int64_t newest;       /* lowest iteration among this iteration's answers (home.c, with drop) */
     _Atomic int64_t done; /* copy of `complete` for the compute thread */
@@ -52,8 +52,8 @@ struct sync_calls {
     } sums, asked;  /* sums: of sync_sum, over the workers. asked: of sync_ask, over all ranks */
     enum kept kept; /* kind of state being moved */
     int leader;     /* leader whose gradients' residuals are moved (KEPT_GRADIENTS) */
-    bool divides;   /* residuals are added, times `part`, since the saved run had other leaders or
-                       gradients */
+    bool divides;   /* residuals are multiplied by `part` and added, since the saved run had other
+                       numbers of leaders or gradients */
     double part;    /* factor of the residuals added, with `divides` */
     float *arenas;  /* arenas of the gathered state, on rank 0 */
     int gathering;  /* messages that the gathering still waits for */
@@ -62,8 +62,8 @@ struct sync_calls {
 
 /* Updates that this rank makes for other ranks. */
 struct sync_service {
-    int chunks;           /* number of chunks at home here */
-    int64_t updates;      /* updates of chunks at home here, sent since the start (wire thread) */
+    int chunks;           /* number of chunks whose home is this rank */
+    int64_t updates;      /* updates of these chunks that were sent since the start (wire thread) */
     _Atomic int64_t done; /* dedicated server: iterations that are over for all its chunks */
     struct jobs *helpers; /* threads that update chunks beside the wire thread, on a dedicated
                              server with idle cores; NULL: the wire thread updates. Owned */
@@ -76,14 +76,14 @@ struct sync {
     struct sync_update update;
     struct sync_options options;
     int world_rank, nranks; /* this rank in the world, and the world's size */
-    int leader;             /* number, in the plan, of this rank's leader */
+    int leader;             /* number of this rank's leader in the plan */
     bool leads;             /* this rank leads, though perhaps only for some chunks (leads_chunk) */
-    int rank;               /* `leader` where this rank leads; -1 where only other ranks lead it */
+    int rank;               /* `leader` if this rank leads; -1 if another rank leads it */
     bool worker;
     struct wire *wire;
     MPI_Comm data;    /* messages of leaders, by world rank: gradients, factors, sums, parameters */
-    MPI_Comm control; /* ranks that lead, for clipping and loading history; with drop only homes,
-                         since no other worker may delay clipping */
+    MPI_Comm control; /* leading ranks, for clipping and loading history; with plan_options.drop
+                         homes alone, so that no other worker delays clipping */
     MPI_Comm sums;    /* workers, for losses and scores; MPI_COMM_NULL on dedicated servers */
     MPI_Comm all;     /* all ranks: agreements before the start, history on its way to rank 0, and
                          sync_ask's sums, the only collective while training */
@@ -102,10 +102,11 @@ struct sync {
     struct sync_service service;
     _Atomic int64_t turns; /* count of events that let a scheme's `advance` compute, for the compute
                               thread to wait on */
-    struct sync_stats stats; /* the compute thread's; but bytes of buckets: the wire thread's */
+    struct sync_stats
+        stats; /* written by the compute thread; bytes of buckets: by the wire thread */
     struct link_account {
         _Atomic uint64_t bytes, ns;
-    } * links;              /* per rank of the world; wire thread */
+    } * links;              /* data sent to each rank of the world (wire thread) */
     bool in_flight;         /* the traffic ended in a failure: MPI may still use its buffers */
     struct sync *abandoned; /* next abandoned sync; see abandon() in sync.c */
 };
@@ -121,12 +122,12 @@ int sync_compare_plans(struct sync *sync);
 /* Frees the sync's communicators. Collective over each. */
 void sync_free_communicators(struct sync *sync);
 
-/* ---- answers to the wire's thread (wire_side.c) ---- */
+/* ---- callbacks of the wire's thread (wire_side.c) ---- */
 
 /* Opens the wire, with the sync's callbacks. Collective over world. */
 int sync_open_wire(struct sync *sync, MPI_Comm world);
 
-/* ---- tags: the step signature ---- */
+/* ---- tags ---- */
 
 /* A message that arrives for a bucket. */
 struct arrival {
@@ -161,7 +162,7 @@ static inline const struct chunk *chunk_of(const struct sync *sync, int chunk)
     return &sync->plan->chunks[chunk];
 }
 
-/* True if this rank moves the chunk for its leader. */
+/* True if this rank exchanges the chunk's messages for its leader. */
 static inline bool leads_chunk(const struct sync *sync, int chunk)
 {
     return plan_leads_chunk(sync->plan, chunk, sync->world_rank);
@@ -188,13 +189,15 @@ static inline int leader_of(const struct sync *sync, const struct wire_message *
 /* Returns the steps of ranks that lead the bucket. */
 const struct scheme_steps *leading_steps(const struct sync *sync, int bucket);
 
-/* Starts the traffic of the bucket's posted gradient (or its node's sum) once that is in its place.
- */
+/* Starts the traffic of the bucket's posted gradient (or its node's sum) when gradient_arrived is
+ * 1. */
 int bucket_await(struct sync *sync, int bucket);
-int bucket_poll(struct sync *sync); /* Starts the traffic of waiting gradients that are now there.
-                                       Returns the pieces posted, or -1 with a message. */
+/* Starts the traffic of waiting gradients that have arrived. Returns the pieces posted, or -1 with
+ * a message. */
+int bucket_poll(struct sync *sync);
 
-/* Gives the chunks of a piece, numbers [*begin, *end), counted around from the chunk sent first. */
+/* Gives the chunks [*begin, *end) of a piece, numbered from the chunk sent first on and wrapping
+ * around. */
 static inline void bucket_piece(const struct sync *sync, int bucket, int piece, int *begin,
                                 int *end)
 {
@@ -207,7 +210,8 @@ static inline void bucket_piece(const struct sync *sync, int bucket, int piece, 
 /* Starts the traffic of the bucket's gradient now. */
 int bucket_post(struct sync *sync, int bucket);
 
-/* Sets the number of messages, sent and received, or other ends that the iteration waits for. */
+/* Sets the number of ends that the iteration waits for: of messages, sent or received, or of other
+ * work. */
 void bucket_expect(struct sync *sync, int bucket, int64_t iteration, int count);
 
 /* Counts an end that the iteration waits for (bucket_expect); the last end completes the iteration.
@@ -229,7 +233,7 @@ int bucket_send(struct sync *sync, int bucket, int64_t iteration, struct wire_me
 int bucket_send_chunk(struct sync *sync, int chunk, bool back, int64_t iteration, const void *what,
                       int peer, double weight, wire_done_fn *done);
 
-/* Counts a chunk at home here as updated and sent, for dedicated servers, which wait for whole
+/* Counts a chunk whose home is this rank as updated and sent: a dedicated server waits for whole
  * iterations. */
 void sync_count_served(struct sync *sync);
 

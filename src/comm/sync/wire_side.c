@@ -1,4 +1,5 @@
-/* Answers to the wire's thread while training runs: pending work, pace, and awaited layers. */
+/* Callbacks of the wire's thread while training runs: for pending work, its pace, and awaited
+ * layers. */
 #include "sync/gradient.h"
 #include "sync/home.h"
 #include "sync/sync_internal.h"
@@ -31,7 +32,8 @@ static int look_after(void *context)
                : posted + gathered + served + helped;
 }
 
-/* Returns the pace. A server has nothing else to do; waiting for a device's work uses no core. */
+/* Returns the pace: urgent on a server, which does nothing else, and while a device works, since
+ * waiting for a device uses no core. */
 static enum wire_pace find_pace(void *context)
 {
     struct sync *sync = context;
@@ -62,7 +64,7 @@ static void abort_gathering(void *context)
         sync->gather->abort(sync);
 }
 
-/* Names the net's first bucket that is not done: the passes wait for it. */
+/* Names the net's first bucket that is not done: the compute thread waits for this bucket. */
 static void describe_wait(void *context, struct strbuf *text)
 {
     struct sync *sync = context;

@@ -121,9 +121,9 @@ static int check_message(const struct wire_message *message)
 {
     assert(message->buffer || message->bytes == 0);
     if (message->bytes > INT_MAX)
-        return error_set("a message of %zu bytes to or from rank %d is longer than MPI can count "
-                         "(%d bytes): it has to be cut",
-                         message->bytes, message->peer, INT_MAX);
+        return error_set(
+            "a message of %zu bytes to or from rank %d is longer than MPI can send (%d bytes)",
+            message->bytes, message->peer, INT_MAX);
     return 0;
 }
 

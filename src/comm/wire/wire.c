@@ -85,7 +85,7 @@ int wire_start(struct wire *wire)
 {
     assert(!wire->started && !wire->closed);
     if (thread_start(&wire->thread, NULL, thread_main, wire))
-        return error_set("the wire's thread cannot be started");
+        return error_set("cannot start the communication thread");
     wire->started = true;
     sem_post(&wire->wakeup);
     return 0;
