@@ -51,6 +51,7 @@ plan*) # a question that several pages ask is answered once
 train*)
     few=
     case $* in *batch*) ;; *) few=--batch=4 ;; esac
+    case $* in *clothes*) few="$few --set display=1" ;; esac # curves need two losses
     for word; do
         case $word in --solver=*) ! grep -q '^test_iter' "${word#*=}" || few="$few --set test_iter=1" ;; esac
     done
