@@ -9,7 +9,7 @@
 #   --table=LIST         tables to make. simulate: vgg19_22k vgg19 googlenet inception_v3 resnet152 alexnet lossy 2015
 #                        imagenet22k horovod (all of them); else nets of models/ (alexnet,vgg16,googlenet)
 #   --out=DIR            (reproduction) DIR/runs/TABLE has what programs wrote, DIR tables and plots
-#   --publish=DIR        simulate: write DIR/REPRODUCTION.md, and the pictures below DIR/reproduction
+#   --publish=DIR        simulate: write tables (CSV) and the pictures of docs/REPRODUCTION.md into DIR/reproduction
 #  Where training runs (box, slurm, pbs):
 #   --solver=FILE        this training, as table "own", with its data, tests and snapshots left out. Without it, nets
 #                        of models/ train on made-up images
@@ -317,67 +317,22 @@ done
 [ ! -r "$root/docs/published.csv" ] || set -- "$@" "--published=$root/docs/published.csv"
 "$root/tools/report.py" "$@" --out="$out" || exit 1
 
-# Accuracies and losses of trainings whose logs are kept beside the page, NAME-RANKS.log each.
-curves() { # FOLDER
-    echo
-    echo '| scheme | ranks | accuracy after 4,000 | after 5,000 | last loss shown |'
-    echo '|---|---|---|---|---|'
-    for log in "$1"/*.log; do
-        name=${log##*/} name=${name%.log}
-        awk -v scheme="${name%-*}" -v ranks="${name##*-}" '
-            /Testing net/ { at = $2 + 0 }
-            /accuracy = / { accuracy[at] = 100 * $NF }
-            /loss = / { loss = $NF }
-            END { printf "| `%s` | %s | %.2f %% | %.2f %% | %.3f |\n", scheme, ranks, accuracy[4000], accuracy[5000], loss }' "$log"
-    done
-}
-
-# What synchronising costs on one machine, as tests/bench/bench_overhead.py measured it.
-overhead() {
-    echo
-    echo "| net | images a rank | ranks | \`none\` | scheme | longer by, median of the rounds | least and most |"
-    echo '|---|---:|---:|---:|---|---:|---|'
-    awk -F, '!/^#/ && $1 != "net" {
-        printf "| %s | %d | %d | %.1f ms | `%s` | %.1f %% | %.1f to %.1f %% |\n", $1, $3, $2, $5, $4, $7, $8, $9
-    }' "$root/docs/overhead.csv"
-}
-
 # How long eight nodes take for the 7.1 million images that the published trainings had.
 epochs() {
-    echo
-    echo '| nodes | net | scheme | images/s | hours an epoch, simulated | epochs in three days |'
-    echo '|---|---|---|---:|---:|---:|'
+    echo 'nodes,net,scheme,images_per_second,hours_an_epoch,epochs_in_three_days'
     awk -F, '($1 == "imagenet22k" || $1 == "vgg19_22k") && $4 !~ /none|caffe/ && $5 == 8 && $8 == 40 {
         hours = 7.1e6 / $10 / 3600
-        printf "| 8 with a %s | %s | `%s` | %.0f | %.1f | %.0f |\n", $1 == "imagenet22k" ? "K20" : "Titan X", $2, $4, $10, hours, 72 / hours
+        printf "8 with a %s,%s,%s,%.0f,%.1f,%.0f\n", $1 == "imagenet22k" ? "K20" : "Titan X", $2, $4, $10, hours, 72 / hours
     }' "$out/report.csv" | sort
 }
 
-# The page: its words, with the tables in their places. All nets have pictures of speed-up and of bandwidth, one has all.
+# Tables beside the page, and the pictures that it shows
 if [ -n "$publish" ]; then
     mkdir -p "$publish/reproduction" || die "$publish cannot be written"
-    curves "$root/docs/curves/cifar10_quick" >"$out/curves.md"
-    overhead >"$out/overhead.md"
-    epochs >"$out/epochs.md"
-    awk -v epochs="$out/epochs.md" -v compare="$out/compare.md" -v report="$out/report.md" -v curves="$out/curves.md" -v overhead="$out/overhead.md" '
-        function put(file, from,    line, on) {
-            on = from == ""
-            while ((getline line < file) > 0) {
-                on = on || line ~ from
-                if (line ~ /^!/) {
-                    if (line !~ /vgg19_22k|-speedup|-bandwidth|lossy/ || line ~ /2015_|imagenet22k|horovod/) { getline line < file; continue }
-                    sub(/\]\(/, "](reproduction/", line)
-                }
-                if (on) print line
-            }
-        }
-        $0 == "@COMPARE@" { put(compare, ""); next }
-        $0 == "@EPOCHS@" { put(epochs, ""); next }
-        $0 == "@CURVES@" { put(curves, ""); next }
-        $0 == "@OVERHEAD@" { put(overhead, ""); next }
-        $0 == "@TABLES@" { put(report, "^## "); next }
-        { print }' "$root/docs/reproduction.md.in" >"$publish/REPRODUCTION.md" || die "$publish/REPRODUCTION.md cannot be written"
-    sed -n 's/.*(reproduction\/\(.*\.svg\)).*/\1/p' "$publish/REPRODUCTION.md" | while read -r picture; do
-        cp "$out/$picture" "$publish/reproduction/" || die "there is no picture $picture"
+    cp "$out/compare.csv" "$publish/reproduction" || die "$publish/reproduction cannot be written"
+    cp "$out/report.csv" "$publish/reproduction/simulated.csv" || die "$publish/reproduction cannot be written"
+    epochs >"$publish/reproduction/epochs.csv"
+    grep -o '(reproduction/[a-z0-9_-]*\.svg)' "$root/docs/REPRODUCTION.md" | tr -d '()' | while read -r picture; do
+        cp "$out/${picture#*/}" "$publish/$picture" || die "there is no picture ${picture#*/}"
     done || exit 1
 fi

@@ -1,10 +1,11 @@
 #!/bin/sh
-# make_pictures.sh POSEIDON [nets] [logs] [bars] [reproduction]
+# make_pictures.sh POSEIDON [nets] [logs] [bars] [step] [reproduction]
 #
 # Makes the pictures of README.md and docs/ anew where they stand, from what the repository has: nets (by
-# tools/draw.py, which needs Graphviz), committed logs of trainings (by tools/report.py), measured times of docs/pytorch.csv, and,
-# together with its page, docs/REPRODUCTION.md's simulations (by jobs/reproduce.sh: some minutes). Without names all
-# four. All but nets need Python's matplotlib.
+# tools/draw.py, which needs Graphviz), committed logs of trainings (by tools/report.py), measured times of docs/pytorch.csv, an
+# iteration of docs/step.csv and docs/layers.csv, and,
+# together with their tables, docs/REPRODUCTION.md's simulations (by jobs/reproduce.sh: some minutes). Without names all
+# five. All but nets need Python's matplotlib.
 set -eu
 case ${1:--h} in
 -*) sed -n '2,/^set /{s/^# \{0,1\}//p;}' "$0" >&2; exit 2 ;;
@@ -90,14 +91,74 @@ Plot("pytorch", "Training steps of one process on two cores", draw,
      inches=(9.5, 4)).write(["docs/pictures/pytorch.svg"])
 END
 }
+
+# One iteration by three schemes: what a rank computes, waits for and sends, and each layer's transfer.
+step() {
+    python3 - <<'END'
+import csv
+import sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, "tools")
+from report_plots import Plot
+
+
+def read(path):
+    with open(path) as file:
+        return list(csv.DictReader(line for line in file if line[0] != "#"))
+
+
+steps, layers = read("docs/step.csv"), read("docs/layers.csv")
+runs = list(dict.fromkeys(row["run"] for row in steps))
+LOOKS = {"forward": (0, "#56B4E9", "forward"), "backward": (0, "#0072B2", "backward"), "update": (0, "#009E73", "gradients out of factors"),
+         "wait": (0, "#dddddd", "waits"), "send": (1, "#D55E00", "sends")}
+
+
+def timeline(axes):
+    most = max(float(row["end"]) for row in steps)
+    for at, run in enumerate(runs):
+        panel = axes[at][0]
+        for kind, (lane, color, words) in LOOKS.items():
+            spans = [(float(row["begin"]), float(row["end"]) - float(row["begin"])) for row in steps if (row["run"], row["kind"]) == (run, kind)]
+            panel.broken_barh(spans, (0.1 - lane, 0.8), color=color, linewidth=0, label=words)
+        last = max(float(row["end"]) for row in steps if row["run"] == run)
+        panel.set_xlabel("ms by %s: an iteration takes %.0f" % (run, last), labelpad=1)
+        panel.set_xlim(0, most * 1.02)
+        panel.set_yticks([0.5, -0.5])
+        panel.set_yticklabels(["computation", "link"])
+        panel.grid(axis="y", visible=False)
+    axes[-1][0].legend(loc="upper center", bbox_to_anchor=(0.5, -0.4), ncol=5)
+
+
+def table(axes):
+    names = list(dict.fromkeys(row["layer"] for row in layers))
+    for column, run in enumerate(runs[1:]):
+        panel, rows = axes[0][column], [row for row in layers if row["run"] == run]
+        panel.barh(range(len(rows)), [float(row["alone"]) for row in rows], color="#56B4E9", label="transfer alone")
+        panel.barh(range(len(rows)), [float(row["waited"]) for row in rows], 0.35, color="#D55E00", label="of it waited for")
+        for at, row in enumerate(rows):
+            panel.annotate(" %s, %.1f MB" % (row["scheme"], float(row["mb_sent"])), (max(float(row["alone"]), float(row["waited"])), at), va="center")
+        panel.set_yticks(range(len(names)))
+        panel.set_yticklabels(names)
+        panel.invert_yaxis()
+        panel.set_xlim(0, 2600)
+        panel.set_xlabel("ms, by " + run)
+        panel.grid(axis="y", visible=False)
+    axes[0][0].legend(loc="lower right", bbox_to_anchor=(1, 0.35))
+
+
+where = "AlexNet, batch 64, on 4 hosts with links of 1 Gbit/s, emulated"
+Plot("step", "An iteration: " + where, timeline, (3, 1), (10, 6.5)).write(["docs/pictures/step.svg"])
+Plot("layers", "Layer by layer: " + where, table, (1, 2), (11, 4)).write(["docs/pictures/layers.svg"])
+END
+}
 reproduction() {
     POSEIDON=$poseidon sh jobs/reproduce.sh --where=simulate --out="$scratch/reproduction" --publish=docs
 }
 
-[ $# -gt 0 ] || set -- nets logs bars reproduction
+[ $# -gt 0 ] || set -- nets logs bars step reproduction
 for part; do
     case $part in
-    nets | logs | bars | reproduction) $part ;;
-    *) echo "$0: no part '$part' (nets, logs, bars, reproduction)" >&2; exit 2 ;;
+    nets | logs | bars | step | reproduction) $part ;;
+    *) echo "$0: no part '$part' (nets, logs, bars, step, reproduction)" >&2; exit 2 ;;
     esac
 done

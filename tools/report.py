@@ -76,15 +76,13 @@ class Point:
     def row(self, run):
         speedup = self.figure == "speedup"
         number = "%.2f" if speedup else "%.1f"
-        text = "| %s | %s | %d | %.3g Gb/s | %s | %s | %s, %s |" % (
-            self.table, self.system, self.nodes, self.link * 8e-9, "speed-up" if speedup else "images/s",
-            "below " * self.below + number % self.value, self.grade, self.source)
+        cells = [self.table, self.system, "%d" % self.nodes, "%.3g Gb/s" % (self.link * 8e-9), "speed-up" if speedup else "images/s",
+                 "below " * self.below + number % self.value, "%s, %s" % (self.grade, self.source)]
         if not run:
-            return text + " | not obtained | | %s |\n" % self.note
+            return cells + ["", "not obtained", "", self.note]
         ours = run.speedup if speedup else run.images
         error = "%+.1f %%" % (100 * (ours / self.value - 1))
-        return text + " %s | %s, `%s` | %s | %s |\n" % (
-            number % ours, run.how, run.comm, "none" if self.below and ours < self.value else error, self.note)
+        return cells + [number % ours, "%s, `%s`" % (run.how, run.comm), "none" if self.below and ours < self.value else error, self.note]
 
 
 def read_published(path):
@@ -94,23 +92,24 @@ def read_published(path):
 
 
 def compare(tables, points):
-    text = ("\n| table | system | nodes | links | figure | theirs | source | ours | obtained | error | note |\n"
-            "|---|---|---:|---:|---|---:|---|---:|---|---:|---|\n")
+    """The rows of compare.md and compare.csv."""
+    compared = [["table", "system", "nodes", "links", "figure", "theirs", "source", "ours", "obtained", "error", "note"]]
     for point in points:
         runs = [run for table in tables if table.name == point.table for run in table.runs
                 if point.nodes == run.nodes and point.comm == run.comm and point.is_on(run)]
-        text += "".join(point.row(run) for run in runs or [None])
-    return text
+        compared += [point.row(run) for run in runs or [None]]
+    return compared
 
 
 # ---- tables ----
 
-def csv(tables):
-    def cell(value):
-        if isinstance(value, float):
-            return "" if math.isnan(value) else "%.9g" % value
-        return '"%s"' % value.replace('"', '""') if re.search('[,"\n]', str(value)) else str(value)
+def csv_cell(value):
+    if isinstance(value, float):
+        return "" if math.isnan(value) else "%.9g" % value
+    return '"%s"' % value.replace('"', '""') if re.search('[,"\n]', str(value)) else str(value)
 
+
+def csv(tables):
     text = ("table,net,obtained,comm,nodes,workers,images_per_worker,link_gbps,seconds_per_iteration,images_per_second,speedup,"
             "efficiency,stall_share,bytes_sent_by_node,bytes_sent_most,link_full_seconds,link_full_longest_seconds,"
             "queued_bytes_most,run,set,seconds,epochs,train_loss,best_score,best_iteration\n")
@@ -119,7 +118,7 @@ def csv(tables):
             row = [table.name, run.net, run.how, run.comm, run.nodes, run.workers, run.batch, run.link * 8e-9, run.seconds,
                    run.images, run.speedup, run.speedup / run.workers, run.stall, run.sent, run.most, run.full, run.longest,
                    run.queued, run.name, settings(run), get_number(run.fields, "train_seconds")] + list(table.outcome(run))
-            text += ",".join(map(cell, row)) + "\n"
+            text += ",".join(map(csv_cell, row)) + "\n"
     return text
 
 
@@ -293,7 +292,10 @@ def report(folders, out, published):
         plot.write(["%s/%s.%s" % (out, plot.name, kind) for kind in ("svg", "png")])
     made = {"report.md": INTRODUCTION + "".join(map(markdown, tables, pictures)), "report.csv": csv(tables)}
     if published:
-        made["compare.md"] = compare(tables, points)
+        head, *compared = compare(tables, points)
+        made["compare.md"] = "\n| %s |\n|---|---|---:|---:|---|---:|---|---:|---|---:|---|\n" % " | ".join(head) + "".join(
+            "|%s\n" % "".join(" %s |" % cell if cell else " |" for cell in cells) for cells in compared)
+        made["compare.csv"] = "".join(",".join(map(csv_cell, cells)) + "\n" for cells in [head] + compared)
     for name, text in made.items():
         write_text("%s/%s" % (out, name), text)
     print(", ".join("%s/%s" % (out, name) for name in made))

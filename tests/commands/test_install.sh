@@ -69,7 +69,7 @@ pages=$(cd "$there" && find . -name '*.md' ! -path './data/*')
 [ "$(printf '%s\n' "$pages" | wc -l)" -ge 4 ] || fail 'fewer pages than there should be'
 # shellcheck disable=SC2086 # names without blanks
 links "$there" $pages
-pages=$(cd "$abs_top_srcdir" && echo *.md docs/*.md docs/*.md.in models/*/*.md tests/*.md tests/*/*.md)
+pages=$(cd "$abs_top_srcdir" && echo *.md docs/*.md models/*/*.md tests/*.md tests/*/*.md)
 # shellcheck disable=SC2086
 links "$abs_top_srcdir" $pages
 # files that pages name, and sections of RESULTS.md that anybody quotes

@@ -24,6 +24,11 @@ while IFS=, read -r net batch instructions times; do
         fail "tests/bench/RESULTS.md has no such row as $net, $instructions, batch $batch of docs/pytorch.csv"
 done <docs/pytorch.csv
 
+# so are the times of an iteration that docs/communication.md quotes of docs/step.csv
+for seconds in $(awk -F, '/^"/ { run = $0; sub(/",.*/, "", run); last[run] = $NF > last[run] ? $NF : last[run] } END { for (run in last) printf "%.2f\n", last[run] / 1000 }' docs/step.csv); do
+    grep -q -F "$seconds s" docs/communication.md || fail "docs/communication.md does not say $seconds s, which an iteration of docs/step.csv takes"
+done
+
 # shown PAGE: the pictures that it shows, from its folder
 shown() {
     grep -o '([^()]*\.svg)' "$1" | tr -d '()' | sed "s|^|$(dirname "$1")/|"
@@ -40,7 +45,7 @@ python3 -c 'import matplotlib' 2>/dev/null || PATH=/usr/bin:$PATH
 python3 -c 'import matplotlib' 2>/dev/null || { [ $failures -eq 0 ] || exit 1; echo 'nothing was drawn: no matplotlib'; exit 77; }
 command -v dot >/dev/null || { [ $failures -eq 0 ] || exit 1; echo "nothing was drawn: Graphviz's program dot is not in PATH"; exit 77; }
 find docs/pictures models -name '*.svg' -exec rm {} +
-timeout 600 sh scripts/make_pictures.sh "$POSEIDON" nets logs bars >log 2>&1 || fail "make_pictures.sh: $(cat log)"
+timeout 600 sh scripts/make_pictures.sh "$POSEIDON" nets logs bars step >log 2>&1 || fail "make_pictures.sh: $(cat log)"
 while read -r picture; do
     grep -q '</svg>' "$picture" || fail "$picture is shown, and scripts/make_pictures.sh does not make it"
 done <pictures

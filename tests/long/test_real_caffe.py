@@ -4,7 +4,16 @@
 CAFFE is the path of an installed `caffe` program of BVLC's; skips without. Each case trains by both programs from Caffe's own first
 weights, with `display: 1`, and compares every line of losses, outputs, rates and tests, the weights and the history, element by element.
 CAFFE=poseidon compares the program with itself, which shows that this script works. CASES in the environment names some of the cases;
-NETS is how many random nets there are, of the seeds from SEED on.
+NETS is how many random nets there are, of the seeds from SEED on:
+
+    CAFFE=/path/to/caffe make check TESTS=tests/long/test_real_caffe.py           # CASES="plain lrn": some of them
+    CAFFE=/path/to/caffe NETS=120 make check TESTS=tests/long/test_real_caffe.py  # more random nets
+
+All agreed with BVLC Caffe at 9b8915401 (CAFFE_VERSION 1.0.0), on a CPU, with the reference BLAS, without OpenCV and CUDA: built by its own
+Makefile with `CPU_ONLY := 1`, `USE_OPENCV := 0`, `USE_LEVELDB := 0`, `BLAS := open` and `-std=c++14`; protobuf 3.21 needs
+`SetTotalBytesLimit` in `src/caffe/util/io.cpp` with its first argument alone. The comparison by hand (docs/caffe.md 13) was on small
+databases, with dropout near 0, at the same commit; `poseidon upgrade` and `upgrade_net_proto_text` turned the old nets in Caffe's tests and
+examples into the same nets (`lenet_consolidated_solver.prototxt` is one whose `net_param` Caffe does not upgrade).
 """
 import os
 import random

@@ -180,6 +180,7 @@ awk -F, '$4 == "ps" && $5 == 4 { lines++; good += $16 > 0 && $17 > 0 && $17 <= $
 ours=$(awk -F, '$4 == "ps" && $5 == 4 && $8 == 10 { printf "%.2f", $11 }' "$folder/out/report.csv")
 error=$(awk -F, '$4 == "ps" && $5 == 4 && $8 == 10 { printf "%+.1f", 100 * ($11 / 2 - 1) }' "$folder/out/report.csv")
 holds "$folder/out/compare.md" "| lenet | Other | 4 | 10 Gb/s | speed-up | 2.00 | published, somewhere | $ours | simulated, \`ps\` | $error % | slow, and why |"
+holds "$folder/out/compare.csv" "lenet,Other,4,10 Gb/s,speed-up,2.00,\"published, somewhere\",$ours,\"simulated, \`ps\`\",$error %,\"slow, and why\""
 holds "$folder/out/compare.md" '| lenet | Other | 8 | 10 Gb/s | speed-up | 4.00 | published, elsewhere | | not obtained | | no such run |'
 holds "$folder/out/compare.md" "| lenet | Bound | 4 | 10 Gb/s | speed-up | below 400.00 | published, somewhere | $ours | simulated, \`ps\` | none |"
 error=$(awk -F, '$4 == "ps" && $5 == 4 && $8 == 10 { printf "%+.1f", 100 * ($11 / 0.02 - 1) }' "$folder/out/report.csv")
