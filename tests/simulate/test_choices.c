@@ -26,17 +26,15 @@ static struct simulate_options alike(const struct cost_cluster *cluster)
 static struct choose_answer choose(const struct layer_times *work,
                                    const struct cost_cluster *cluster,
                                    const struct plan_options *how, const struct group *groups,
-                                   enum cost_overlap overlap, bool quick)
+                                   enum cost_overlap overlap, size_t window)
 {
     struct plan_options free = *how;
-    struct choose_question question = {
-        .how = &free, .groups = groups, .quick = quick, .play = alike(cluster)};
+    struct choose_question question = {.how = &free, .groups = groups, .play = alike(cluster)};
     struct choose_answer answer;
 
     question.play.work = work;
     question.play.overlap = overlap;
-    /* no size is worked out of an infinite rate */
-    free.sizes.window = quick ? 8 << 20 : COST_SIZE_CHOSEN;
+    free.sizes.window = window;
     ck_assert_msg(choose_comm(&question, &answer) == 0, "%s", error_text());
     return answer;
 }
@@ -153,7 +151,8 @@ START_TEST(choice_is_near_the_best_of_all_combinations)
         double best, single;
         random_net_fill(&net, draw + 1000, GROUPS);
         best = exhaustive(&net, &cluster, &setup, &single);
-        answer = choose(&net.work, &cluster, &setup, net.groups, COST_OVERLAP_WFBP, false);
+        answer =
+            choose(&net.work, &cluster, &setup, net.groups, COST_OVERLAP_WFBP, COST_SIZE_CHOSEN);
         ck_assert_msg(answer.seconds <= best * 1.06, "draw %d: chosen %g, best %g", (int)draw,
                       answer.seconds, best);
         longer += (answer.seconds / best - 1) / DRAWS;
@@ -169,12 +168,12 @@ END_TEST
 /* One fully connected layer and next to no computation: the cheapest alone is the cheapest. */
 static const struct scheme *choose_one(const struct cost_cluster *cluster,
                                        const struct plan_options *how, const struct group *group,
-                                       bool quick)
+                                       size_t window)
 {
     double forward = 1e-9, backward = 1e-9;
     int layer;
     struct layer_times work = work_of(1, &forward, &backward, &layer);
-    struct choose_answer answer = choose(&work, cluster, how, group, COST_OVERLAP_WFBP, quick);
+    struct choose_answer answer = choose(&work, cluster, how, group, COST_OVERLAP_WFBP, window);
     const struct scheme *chosen = answer.way[0].scheme;
 
     choose_answer_free(&answer);
@@ -190,13 +189,13 @@ START_TEST(choice_differs_from_the_papers_rule_where_the_rule_errs)
     /* 8 nodes: SFB moves half of PS's bytes, but its product takes longer than a fast link saves */
     ck_assert_ptr_eq(paper_of(&setup, &fc7), sfb);
     fast.link_Bps = 1.25e10;
-    ck_assert_ptr_ne(choose_one(&fast, &setup, &fc7, false), sfb);
-    ck_assert_ptr_eq(choose_one(&only_link, &setup, &fc7, false), sfb);
+    ck_assert_ptr_ne(choose_one(&fast, &setup, &fc7, COST_SIZE_CHOSEN), sfb);
+    ck_assert_ptr_eq(choose_one(&only_link, &setup, &fc7, COST_SIZE_CHOSEN), sfb);
     /* a small layer over a slow distance: SFB has one trip, PS two */
     setup = shared(2);
     ck_assert_ptr_eq(paper_of(&setup, &small), ps);
     distant.latency_seconds = 5e-3;
-    ck_assert_ptr_eq(choose_one(&distant, &setup, &small, false), sfb);
+    ck_assert_ptr_eq(choose_one(&distant, &setup, &small, COST_SIZE_CHOSEN), sfb);
 }
 END_TEST
 
@@ -205,27 +204,32 @@ START_TEST(few_dedicated_servers_lose_to_allreduce)
     struct group conv = plain(10000000);
     struct plan_options setup = dedicated(16, 2);
 
-    ck_assert_ptr_eq(choose_one(&usual, &setup, &conv, false), allreduce);
+    ck_assert_ptr_eq(choose_one(&usual, &setup, &conv, COST_SIZE_CHOSEN), allreduce);
     setup = dedicated(16, 16); /* b each way instead of nearly 2b */
-    ck_assert_ptr_eq(choose_one(&usual, &setup, &conv, false), ps);
+    ck_assert_ptr_eq(choose_one(&usual, &setup, &conv, COST_SIZE_CHOSEN), ps);
 }
 END_TEST
 
-/* Of the mixes, of which the first one goes by the group's seconds. */
-START_TEST(equal_seconds_go_to_fewer_bytes_then_to_the_earlier_scheme)
+/* On a cluster of links alone PS, SFB and allreduce take the same time for a layer of these shapes.
+ */
+START_TEST(a_tie_goes_to_the_earlier_candidate)
 {
     struct group tie = connected(4096, 4096, 256), conv = plain(1 << 22);
-    struct cost_cluster free_of_cost = only_link;
     struct plan_options setup = shared(16);
+    double backward = 1e-9, forward = 1e-9;
+    int layer;
+    struct layer_times work = work_of(1, &forward, &backward, &layer);
+    struct choose_answer answer;
 
     setup.sizes.chunk = 4096;
-    /* exact tie of bytes and seconds: PS is first in the registry */
-    ck_assert_ptr_eq(choose_one(&only_link, &setup, &tie, true), ps);
-    ck_assert_ptr_eq(choose_one(&only_link, &setup, &conv, true), ps);
-    free_of_cost.link_Bps = free_of_cost.gemm_flops = free_of_cost.copy_Bps = INFINITY;
-    free_of_cost.sum_Bps = free_of_cost.local_Bps = free_of_cost.transport_Bps = INFINITY;
-    tie = connected(1024, 4096, 102);
-    ck_assert_ptr_eq(choose_one(&free_of_cost, &setup, &tie, true), sfb);
+    answer = choose(&work, &only_link, &setup, &tie, COST_OVERLAP_WFBP, 8 << 20);
+    ck_assert_int_gt(answer.nrows, 3);
+    for (int i = 0; i < answer.nrows; i++)
+        ck_assert_double_eq_tol(answer.row[i].seconds, answer.seconds, 1e-9);
+    ck_assert_int_eq(answer.taken, 0);
+    choose_answer_free(&answer);
+    ck_assert_ptr_eq(choose_one(&only_link, &setup, &tie, 8 << 20), paper_of(&setup, &tie));
+    ck_assert_ptr_eq(choose_one(&only_link, &setup, &conv, 8 << 20), ps);
 }
 END_TEST
 
@@ -261,7 +265,7 @@ START_TEST(vgg19_22k_scales_as_the_paper_reports)
     by_ps = play(&work, &cluster, &how, groups, COST_OVERLAP_BACKWARD);
     how.comm = (struct comm){.policy = COMM_PAPER};
     by_rule = play(&work, &cluster, &how, groups, COST_OVERLAP_BACKWARD);
-    by_auto = choose(&work, &cluster, &setup, groups, COST_OVERLAP_BACKWARD, false);
+    by_auto = choose(&work, &cluster, &setup, groups, COST_OVERLAP_BACKWARD, COST_SIZE_CHOSEN);
     ck_assert_double_lt(16 * 0.925 / by_ps, 11);
     ck_assert_double_gt(16 * 0.925 / by_rule, 14.5); /* reported: 15.0 and 15.5 */
     ck_assert_double_le(16 * 0.925 / by_rule, 16);
@@ -290,7 +294,7 @@ static struct choose_answer merge_small_layers(double message_seconds, size_t me
     cluster.latency_seconds = 0;
     cluster.message_seconds = message_seconds;
     setup.sizes.merge = merge_bytes;
-    return choose(&work, &cluster, &setup, groups, COST_OVERLAP_WFBP, false);
+    return choose(&work, &cluster, &setup, groups, COST_OVERLAP_WFBP, COST_SIZE_CHOSEN);
 }
 
 START_TEST(layers_are_merged_as_messages_cost)
@@ -322,11 +326,11 @@ START_TEST(what_is_stolen_from_the_passes_counts)
 
     busy.gemm_flops = 2e10;
     two[1].begin = 16;
-    answer = choose(&work, &busy, &setup, two, COST_OVERLAP_WFBP, false);
+    answer = choose(&work, &busy, &setup, two, COST_OVERLAP_WFBP, COST_SIZE_CHOSEN);
     ck_assert_ptr_ne(answer.way[1].scheme, sfb);
     choose_answer_free(&answer);
     busy.core_share = 1;
-    answer = choose(&work, &busy, &setup, two, COST_OVERLAP_WFBP, false);
+    answer = choose(&work, &busy, &setup, two, COST_OVERLAP_WFBP, COST_SIZE_CHOSEN);
     ck_assert_ptr_eq(answer.way[1].scheme, sfb);
     choose_answer_free(&answer);
 }
@@ -340,7 +344,7 @@ SUITE("simulate: choices")
     tcase_add_test(tcase, choice_is_near_the_best_of_all_combinations);
     tcase_add_test(tcase, choice_differs_from_the_papers_rule_where_the_rule_errs);
     tcase_add_test(tcase, few_dedicated_servers_lose_to_allreduce);
-    tcase_add_test(tcase, equal_seconds_go_to_fewer_bytes_then_to_the_earlier_scheme);
+    tcase_add_test(tcase, a_tie_goes_to_the_earlier_candidate);
     tcase_add_test(tcase, vgg19_22k_scales_as_the_paper_reports);
     tcase_add_test(tcase, what_is_stolen_from_the_passes_counts);
     tcase_add_test(tcase, layers_are_merged_as_messages_cost);

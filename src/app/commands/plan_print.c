@@ -1,5 +1,5 @@
-/* Prints a plan in 80 columns: assumptions and advice first, then a line for each number of nodes,
- * other schemes' speed-ups, and the layers. */
+/* Prints a plan in 80 columns: assumptions and the result first, then a line for each number of
+ * nodes, other schemes' speed-ups, and the layers. */
 #include "commands/command_plan.h"
 
 #include "util/error.h"
@@ -57,17 +57,13 @@ static int print_assumptions(const struct plan_request *r, const struct forecast
     return status;
 }
 
-static int print_advice(const struct forecast *f)
+static void print_result(const struct forecast *f)
 {
-    struct forecast_advice advice;
     char words[2048];
 
-    if (forecast_advise(f, &advice))
-        return -1;
-    forecast_advice_words(f, &advice, words, sizeof words);
+    forecast_result(f, words, sizeof words);
     options_print_text(words);
     putchar('\n');
-    return 0;
 }
 
 static void print_net(const struct forecast *f)
@@ -321,8 +317,9 @@ int plan_print(const struct plan_request *r, struct forecast *f)
 {
     int last = f->options->npoints - 1;
 
-    if (print_assumptions(r, f) || print_advice(f))
+    if (print_assumptions(r, f))
         return -1;
+    print_result(f);
     print_net(f);
     print_cluster(f);
     print_alone(f);

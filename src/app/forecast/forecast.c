@@ -152,14 +152,13 @@ static int play(const struct forecast *f, const struct forecast_point *point,
 
 /* ---- under a --comm ---- */
 
-/* Asks what --comm=auto chooses. quick: see struct choose_question. */
-static int ask(const struct forecast *f, struct forecast_point *point, bool quick)
+/* Asks what --comm=auto chooses. */
+static int ask(const struct forecast *f, struct forecast_point *point)
 {
     const struct exchange_net net = net_of(f, point);
     struct cost_cluster cluster;
     struct exchange_cluster target = {.play = options_of(f, point, point->how.dilate, &cluster),
-                                      .dilate = point->how.dilate,
-                                      .quick = quick};
+                                      .dilate = point->how.dilate};
     struct exchange_deal deal = {.share = point->share, .pace = point->pace};
 
     target.play.stragglers = 0;
@@ -168,39 +167,17 @@ static int ask(const struct forecast *f, struct forecast_point *point, bool quic
 }
 
 /* Makes the plan under options.exchange. The caller destroys *out. */
-static int make_plan(const struct forecast *f, struct forecast_point *point, bool quick,
-                     struct plan **out)
+static int make_plan(const struct forecast *f, struct forecast_point *point, struct plan **out)
 {
     const struct exchange_net net = net_of(f, point);
 
     if (point->shape.asks) {
-        if (ask(f, point, quick))
+        if (ask(f, point))
             return -1;
         point->how.sizes = point->answer.sizes;
         point->how.ways = point->answer.way;
     }
     return exchange_plan(&f->options->exchange, &net, &point->how, out);
-}
-
-int forecast_try(const struct forecast *f, int nodes, int servers, bool quick, double *speedup)
-{
-    struct forecast_point point = {.nodes = 0};
-    struct simulate_result result = {.seconds = 0};
-    struct plan *plan = NULL;
-    int status = set_up(f, nodes, servers, &point);
-
-    if (!status && point.shape.asks && f->options->play.stragglers <= 0) {
-        status = ask(f, &point, quick); /* auto has simulated its choice */
-        result.seconds = point.answer.seconds;
-    } else if (!status) {
-        status = error_status(make_plan(f, &point, quick, &plan) ||
-                              play(f, &point, plan, f->options->system, NULL, &result, NULL));
-    }
-    if (!status)
-        *speedup = point.workers * f->alone_seconds / result.seconds;
-    plan_destroy(plan);
-    free_point(&point);
-    return status;
 }
 
 /* Simulates the iteration once more, and counts the bytes that leave in each interval. */
@@ -246,7 +223,7 @@ static int run_point(const struct forecast *f, int nodes, struct forecast_point 
     struct plan *plan = NULL;
     int status;
 
-    if (set_up(f, nodes, f->options->exchange.servers, point) || make_plan(f, point, false, &plan))
+    if (set_up(f, nodes, f->options->exchange.servers, point) || make_plan(f, point, &plan))
         return -1;
     point->leaders = plan->rails;
     point->chosen = alloc_array((size_t)plan->ngroups, sizeof *point->chosen, "schemes");

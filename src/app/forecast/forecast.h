@@ -56,16 +56,6 @@ struct forecast_point {
     struct cost *table;      /* cost per group and way (forecast_price); owned; NULL before */
 };
 
-/* Changes that would make a point faster. */
-struct forecast_advice {
-    double enough_Bps;   /* slowest link rate that gives 95 % of the capacity; 0: no rate does */
-    double most_speedup; /* speed-up on the fastest link, if no link is enough */
-    int server_nodes; /* extra nodes of servers alone that make the point 5 % faster; 0: none do, or
-                         not tried */
-    double servers_speedup;  /* speed-up with these server_nodes */
-    double balanced_speedup; /* speed-up with the batch dealt by speed; 0: no other deal to try */
-};
-
 struct forecast {
     struct owner owner; /* owner of the arrays in `work` */
     const struct forecast_options *options;
@@ -86,11 +76,6 @@ int forecast_create(const struct forecast_options *options, const struct cost_cl
                     const struct net *net, struct forecast *out);
 void forecast_free(struct forecast *forecast);
 
-/* Gets the speed-up of `nodes` nodes with `servers` dedicated servers over one rank alone. quick:
- * see struct choose_question. */
-int forecast_try(const struct forecast *forecast, int nodes, int servers, bool quick,
-                 double *speedup);
-
 /* Returns the name of the simulated --comm: "auto", "paper", "ps", "poseidon", ... */
 const char *forecast_comm_name(const struct forecast *forecast);
 
@@ -109,10 +94,7 @@ void forecast_reason(const struct forecast *forecast, const struct forecast_poin
 void forecast_schemes(const struct forecast *forecast, const struct forecast_point *point,
                       char *out, size_t bytes);
 
-/* Find which network or servers would be enough for the last point, and write that in sentences,
- * with what lossy ways save and cost there. */
-int forecast_advise(const struct forecast *forecast, struct forecast_advice *out);
-void forecast_advice_words(const struct forecast *forecast, const struct forecast_advice *advice,
-                           char *out, size_t bytes);
+/* Writes in sentences how fast the last point trains, and what lossy ways save and cost there. */
+void forecast_result(const struct forecast *forecast, char *out, size_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* Explains in words why a layer uses its scheme. */
+/* Explains in words why a layer uses its scheme, and how fast the nodes train. */
 #include "forecast/forecast.h"
 
 #include "util/units.h"
@@ -91,4 +91,25 @@ void forecast_reason(const struct forecast *f, const struct forecast_point *poin
     else
         snprintf(out, bytes, "chosen by --comm=%s%s", forecast_comm_name(f),
                  group->factorable ? "" : ", for a layer without factors");
+}
+
+void forecast_result(const struct forecast *f, char *out, size_t bytes)
+{
+    const struct forecast_point *point = &f->points[f->options->npoints - 1];
+    char train[128], lossy[CHOOSE_WORDS] = "";
+
+    snprintf(train, sizeof train,
+             "%d workers on %d node%s train %.2f times as fast as one%s (%.0f %% of %.7g)",
+             point->workers, point->nodes, point->nodes == 1 ? "" : "s", point->speedup,
+             point->pace ? " of speed 1" : "", 100 * point->speedup / point->capacity,
+             point->capacity);
+    if (point->workers > 1 && point->shape.asks && f->options->exchange.lossy.n > 0)
+        choose_print_lossy(&point->answer, f->work.ngroups, lossy);
+    if (point->workers < 2)
+        snprintf(out, bytes, "One worker has nothing to send: ask for more --nodes.");
+    else
+        snprintf(out, bytes, "%s%s (--comm=%s).%s%s", train,
+                 point->shape.only ? ": they add up gradients in shared memory, and nothing is sent"
+                                   : "",
+                 forecast_comm_name(f), *lossy ? " --lossy: " : "", lossy);
 }

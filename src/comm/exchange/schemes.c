@@ -69,7 +69,6 @@ static int choose(const struct exchange_options *o, const struct exchange_shape 
                                        .lossy = &o->lossy,
                                        .groups = net->groups,
                                        .whole_gradients = shape->whole_gradients,
-                                       .quick = cluster->quick,
                                        .play = cluster->play};
 
     open.sizes = o->sizes;

@@ -20,7 +20,6 @@ struct exchange_cluster {
     struct simulate_options play; /* options of the simulator, of which work, cluster,
                                      ranks_per_node, bytes_per_second and the switches are read */
     int dilate;                   /* > 1: the links carry dilated bytes */
-    bool quick;                   /* see choose_question */
 };
 
 /* Shares of the batch that exchange_choose may change. Borrowed. */

@@ -124,7 +124,7 @@ static void add_mixes(struct chooser *c, int nways)
     const struct ways *ways = &c->answer->ways;
     int groups = c->question->play.work->ngroups, n = 2;
     struct way *mix = c->mix + (size_t)c->nmixes * (size_t)groups;
-    double weight[MIXES] = {c->question->quick ? 1 : -1, 0};
+    double weight[MIXES] = {-1, 0};
 
     for (int g = groups - 1; g >= 0 && n < MIXES; g--) {
         weight[n] = find_balance(c->table + g * ways->n, nways);
@@ -149,7 +149,7 @@ static int find_costs(struct chooser *c)
     if (!c->table || !c->mix ||
         cost_table(q->play.cluster, &c->how, ways, (int)groups, q->groups, c->table))
         return -1;
-    return q->quick ? 0 : simulate_table(&q->play, &c->how, ways, (int)groups, q->groups, c->table);
+    return simulate_table(&q->play, &c->how, ways, (int)groups, q->groups, c->table);
 }
 
 static void find_sizes(struct chooser *c)
@@ -160,7 +160,7 @@ static void find_sizes(struct chooser *c)
     c->how = *q->how;
     c->how.sizes = cost_sizes_keep(cost_sizes_for(q->play.cluster), given);
     c->merge[c->nmerges++] = c->how.sizes.merge;
-    if (given->merge == COST_SIZE_CHOSEN && !q->quick)
+    if (given->merge == COST_SIZE_CHOSEN)
         c->merge[c->nmerges++] = 0;
 }
 
@@ -304,7 +304,7 @@ static int widen_windows(struct chooser *c, int first)
     double best = c->answer->row[find_shortest(c->answer)].seconds;
     int end = c->ntried;
 
-    if (q->how->sizes.window != COST_SIZE_CHOSEN || q->quick || q->how->nranks == 1 || is_enough(c))
+    if (q->how->sizes.window != COST_SIZE_CHOSEN || q->how->nranks == 1 || is_enough(c))
         return 0;
     for (int i = first; i < end; i++) {
         struct choose_row how = c->tried[i].how;
@@ -346,8 +346,8 @@ static int choose_among(struct chooser *c, int first, int end, const char *mixed
 
     snprintf(row.name.text, sizeof row.name.text, "%s", mixed);
     add_mixes(c, end);
-    return error_status((!c->question->quick && add_named(c, first, end)) ||
-                        add_row(c, row, c->nmixes) || widen_windows(c, tried));
+    return error_status(add_named(c, first, end) || add_row(c, row, c->nmixes) ||
+                        widen_windows(c, tried));
 }
 
 static int choose(struct chooser *c)

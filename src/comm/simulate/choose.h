@@ -11,9 +11,8 @@ struct choose_question {
     const struct plan_options *how; /* plan options; comm and ways are not read; sizes of
                                        COST_SIZE_CHOSEN are chosen, too */
     const struct ways *lossy; /* lossy ways allowed beside lossless schemes in how->wire; or NULL */
-    const struct group *groups; /* groups of the net, play.work->ngroups of them */
-    bool whole_gradients;       /* forbids schemes that move factors */
-    bool quick; /* plays the mixes alone, with the usual sizes: enough to compare networks */
+    const struct group *groups;   /* groups of the net, play.work->ngroups of them */
+    bool whole_gradients;         /* forbids schemes that move factors */
     struct simulate_options play; /* options to play candidates with; plan and iterations are not
                                      read; work is of one iteration, all its micro-batches */
 };
@@ -48,7 +47,7 @@ struct choose_answer {
 /* Chooses the way of each group, the merge size and the window. Candidates:
  * 1. the paper's rule;
  * 2. each lossless scheme for all groups;
- * 3. mixes: per group the way with the least (a) time alone (quick: link plus compute time), (b)
+ * 3. mixes: per group the way with the least (a) time alone, (b)
  *    link time, (c) link time + w x compute time, w = break-even of factors for each late group.
  * Each candidate is merged as suits the network and not at all, or up to how->sizes.merge if given.
  * The best three plans, and all within 5 % of the best, are also played with windows x2 and x4,
