@@ -136,7 +136,6 @@ static const struct device_services_i services = {
     .update = cuda_update, .sumsq = cuda_sumsq, .encode = cuda_encode};
 
 const struct device_i device_cuda = {
-    .name = "cuda",
     .open = memory_open,
     .close = memory_close,
     .alloc = cuda_engine_alloc,

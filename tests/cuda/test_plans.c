@@ -238,14 +238,13 @@ static void release_nothing(void *context, struct tensor *tensor)
 /* Builds the net on an engine that only writes down what it is asked for. */
 static int ask_model(const struct model *model)
 {
-    static const struct device_i memory = {.name = "asked",
-                                           .blank = true,
+    static const struct device_i memory = {.blank = true,
                                            .alloc = give_nothing,
                                            .free = take_nothing,
                                            .copies = &device_host_copies,
                                            .services = &device_host_services};
     static const struct engine_i table = {
-        .name = "asked", .device = &memory, .release = release_nothing, .op_create = note_op};
+        .device = &memory, .release = release_nothing, .op_create = note_op};
     const char *folder = getenv("abs_top_srcdir");
     struct engine engine = {.i = &table, .device = {.i = &memory}};
     struct layer_env env = {.look_only = true,

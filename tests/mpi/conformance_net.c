@@ -47,8 +47,7 @@ static void plain_free(void *context, void *memory)
     free(memory);
 }
 
-static const struct device_i plain_device_i = {.name = "plain",
-                                               .gemm = conformance_gemm,
+static const struct device_i plain_device_i = {.gemm = conformance_gemm,
                                                .alloc = plain_alloc,
                                                .free = plain_free,
                                                .write = device_host_write,

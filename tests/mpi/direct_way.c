@@ -67,16 +67,15 @@ static int update_far(void *context, const struct device_update *update, float *
 }
 
 static const struct device_services_i services = {.update = update_far};
-static const struct device_i table = {.name = "far",
-                                      .alloc = alloc,
+static const struct device_i table = {.alloc = alloc,
                                       .free = release,
                                       .write = device_host_write,
                                       .read = device_host_read,
                                       .own_memory = true,
                                       .copies = &device_host_copies,
                                       .services = &services};
-static const struct device_i near_table = {
-    .name = "near", .copies = &device_host_copies, .services = &device_host_services};
+static const struct device_i near_table = {.copies = &device_host_copies,
+                                           .services = &device_host_services};
 
 /* ---- training ---- */
 

@@ -144,7 +144,6 @@ struct device_team_i {
 };
 
 struct device_i {
-    const char *name; /* name of the engine that the device belongs to, for messages */
     bool blank;       /* computes nothing: values mean nothing and need no initialising, testing or
                          saving */
     bool own_memory;  /* the host cannot address device memory, and work is asynchronous. false:

@@ -310,8 +310,7 @@ static void host_close(void *context)
     host_free(NULL, context);
 }
 
-const struct device_i device_host = {.name = "host",
-                                     .open = host_open,
+const struct device_i device_host = {.open = host_open,
                                      .close = host_close,
                                      .alloc = host_alloc,
                                      .free = host_free,

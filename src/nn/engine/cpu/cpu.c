@@ -424,7 +424,6 @@ static const struct device_services_i cpu_services = {
     .update = cpu_update, .sumsq = device_host_sumsq, .encode = device_host_encode};
 
 static const struct device_i cpu_device = {
-    .name = "cpu",
     .alloc = cpu_engine_alloc,
     .free = cpu_free,
     .write = device_host_write,

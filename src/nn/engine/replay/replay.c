@@ -347,7 +347,6 @@ static int replay_open(const struct engine_options *options, void **context)
 }
 
 static const struct device_i replay_device = {
-    .name = "replay",
     .blank = true,
     .alloc = replay_alloc,
     .free = replay_free,
