@@ -108,7 +108,7 @@ make_solver solver.prototxt 'max_iter: 6' 'display: 3' 'snapshot: 2' "snapshot_p
 : >slow
 slowed dealt 2 --global-batch=64 --balance --run=kept --max-iter=3
 found=$(shares dealt.json) mine=${found%,*} other=${found#*,}
-[ $((mine + other)) = 64 ] && [ "$other" -le 20 ] || fail "by speed: shares $found"
+[ $((mine + other)) = 64 ] && [ "$other" -lt "$mine" ] || fail "by speed: shares $found"
 grep -q "Balance: 64 samples a pass: .*rank 1) $other at .* images/s; compute time .*, with equal shares" dealt.log ||
     fail "by speed: $(grep Balance dealt.log)"
 # what rebuilding gradients takes a slow worker is dealt by, too, where the player sees it; auto then chooses by these shares
