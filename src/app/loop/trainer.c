@@ -89,6 +89,8 @@ static int form_all(struct trainer *t)
     if (anew && remake_nets(t))
         return -1;
     net_exchange_share_memory(&t->net_exchange, &t->exchange);
+    if (t->run.resumes && t->compute.net)
+        net_leave_values(t->compute.net);
     return 0;
 }
 

@@ -38,6 +38,11 @@ void net_use_arenas(struct net *net, float *values, float *grads, bool fill)
     net->internals->leave_values = !fill;
 }
 
+void net_leave_values(struct net *net)
+{
+    net->internals->leave_values = true;
+}
+
 void net_limit_memory(struct net *net, size_t bytes)
 {
     net->internals->limit = bytes;

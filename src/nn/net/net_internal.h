@@ -46,7 +46,7 @@ struct net_internals {
                              last contributor, or the owner of a group that only decays; -1: none */
     float *scratch;       /* host memory for losses, their seeds and their labels */
     float *given_values, *given_grads; /* arenas lent by the caller; NULL: net_build allocates */
-    bool leave_values;                 /* another net fills given_values */
+    bool leave_values;                 /* no fillers: another net or a snapshot gives the values */
     struct net_memory_plan plan;       /* layout of the blobs' arena */
     size_t bytes;                      /* engine memory allocated */
     size_t limit;                      /* upper limit of bytes; 0: none */
