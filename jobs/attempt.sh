@@ -3,8 +3,8 @@
 # says whether another start would resume from there.
 #
 # The caller sets attempt_name (for messages) and attempt_state, a file that outlives the attempt. What happens is
-# noted there line by line: "start", "begun" (training), "trained" (an iteration), "snapshot N", "stopped", "memory" (a
-# rank was killed for it). The notes are taken from the log's lines as they pass, so that they are there even when
+# noted there line by line: "start", "begun" (training), "reached N" (iterations, each time that they have grown by a
+# tenth), "snapshot N", "stopped", "memory" (a rank was killed for it). The notes are taken from the log's lines as they pass, so that they are there even when
 # this host dies.
 
 attempt_stopped='' attempt_is_late='' attempt_training=''
@@ -118,13 +118,20 @@ attempt_pick() {
 # the training, not what it says meanwhile.
 attempt_watch() {
     trap '' TERM INT HUP USR1 USR2 XCPU
-    trained=
+    reached=
     # shellcheck disable=SC2154 # the caller's
     while IFS= read -r line || [ -n "$line" ]; do
         printf '%s\n' "$line" >&2
         case $line in
         *'] Solving '*) echo begun ;;
-        *'] Iteration '*', loss = '*) [ -n "$trained" ] || echo trained; trained=1 ;;
+        *'] Iteration '*', loss = '*)
+            line=${line##*'] Iteration '}
+            line=${line%%[!0-9]*}
+            if [ -z "$reached" ] || [ "$line" -gt $((reached + reached / 10)) ]; then
+                reached=$line
+                echo "reached $line"
+            fi
+            ;;
         *'] Snapshotting solver state to '*_iter_*.solverstate*)
             line=${line##*_iter_}
             echo "snapshot ${line%%.*}"
@@ -221,10 +228,10 @@ attempt_run() {
     [ "$(attempt_killed_for_memory)" = "$kills_before" ] || echo memory >>"$attempt_state"
 }
 
-# Starts in a row, the last one among them, that brought no newer snapshot.
+# Starts in a row, the last one among them, that brought no newer snapshot and trained no further than those before.
 attempt_idle() {
     awk '$1 == "start" { idle++ }
-        $1 == "snapshot" && $2 > best { best = $2; idle = 0 }
+        ($1 == "snapshot" || $1 == "reached") && $2 > best[$1] + 0 { best[$1] = $2; idle = 0 }
         END { print idle + 0 }' "$attempt_state"
 }
 
@@ -257,7 +264,7 @@ attempt_judge() {
         why="lost $1 (status $status)"
     elif attempt_noted memory; then
         why="a rank was killed for want of memory (status $status)"
-        if ! attempt_noted trained && ! attempt_noted snapshot; then
+        if ! attempt_noted reached && ! attempt_noted snapshot; then
             verdict=fail
             why="$why before its first iteration: ask for more memory, or give a smaller --batch"
         fi
@@ -272,6 +279,6 @@ attempt_judge() {
     idle=$(attempt_number "$(attempt_idle)" 0)
     if [ "$verdict" = again ] && [ "$idle" -ge "$(attempt_number "${RESTARTS:-3}" 3)" ]; then
         verdict=fail
-        why="$why; $idle starts in a row brought no newer snapshot, so there is not another one"
+        why="$why; $idle starts in a row got no further, so there is not another one"
     fi
 }

@@ -16,8 +16,8 @@
 # of which two stay.
 #
 # TERM, INT and USR1 end it with a snapshot; the same command with --resume continues. Its status: 0 the training is
-# done, 75 stopped and saved, others: training failed by a mistake, or after three starts in a row (RESTARTS) without a newer
-# snapshot. POSEIDON, POSEIDON_JOBS, SETUP, CONTAINER and RESTARTS as in train.slurm; LAUNCH: mpirun and its options, but
+# done, 75 stopped and saved, others: training failed by a mistake, or after three starts in a row (RESTARTS) that got no
+# further. POSEIDON, POSEIDON_JOBS, SETUP, CONTAINER and RESTARTS as in train.slurm; LAUNCH: mpirun and its options, but
 # for hosts and their number. Hosts are asked twice a minute, by LAUNCH and mpirun's own way of starting (ssh).
 set -u
 files='' wanted='' per='' patience=600

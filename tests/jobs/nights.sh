@@ -27,9 +27,9 @@ stand_in() { # NAME, its text on standard input
     chmod +x "$folder/bin/$1"
 }
 
-# mpirun wants NEEDS among its words, notes them, each in <>, and plays the next line of "plays": a snapshot is a number,
-# "until" waits for USR1 and "hang" does not hear it, "asked" waits until a host was asked seven times, the last word is its
-# status. A program's log lines go to standard error.
+# mpirun wants NEEDS among its words, notes them, each in <>, and plays the next line of "plays": @N is a snapshot, +N an
+# iteration, "until" waits for USR1 and "hang" does not hear it, "asked" waits until a host was asked seven times, the last
+# word is its status. A program's log lines go to standard error.
 stand_in mpirun <<'END'
 case "$* " in *"${NEEDS:-} "*) ;; *) echo "mpirun without $NEEDS" >&2; exit 1 ;; esac
 for host in ${DEAD:-}; do
@@ -56,7 +56,7 @@ say() { echo "I1122 06:46:26.354779 20217 loop.c:94] $*" >&2; }
 for word in $play; do
     case $word in
     begin) say 'Solving LeNet' ;;
-    trained) say 'Iteration 0 (0 iter/s, 0.1s/50 iters), loss = 2.3' ;;
+    +*) say "Iteration ${word#+} (0 iter/s, 0.1s/50 iters), loss = 2.3" ;;
     oom) echo 'slurmstepd: error: Detected 1 oom_kill event in StepId=77.0. Some of the step tasks have been OOM Killed.' >&2 ;;
     stopped) say 'Optimization stopped early.' ;;
     until) n=0; until [ -n "$heard" ] || [ $n -eq 2400 ]; do sleep 0.05; n=$((n + 1)); done ;;

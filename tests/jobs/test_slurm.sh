@@ -168,8 +168,16 @@ same "$name" "75 1" "$status $(grep -c requeue calls)"
 plays 'begin 76'
 slurm --solver=a
 same "$name" "76 0" "$status $(grep -c requeue calls)"
-said '3 starts in a row brought no newer snapshot'
-[ ! -e .poseidon-77 ] || fail "$name: notes are left"
+said '3 starts in a row got no further'
+name='Slurm: a start that trains further than those before is progress, a snapshot or not'
+for furthest in 40 60 50 60 61 61 20; do
+    plays "begin +0 +$((furthest / 2)) +$furthest 76"
+    slurm --solver=a
+    same "$name: $furthest" "75 1" "$status $(grep -c requeue calls)"
+done
+plays 'begin 76'
+slurm --solver=a
+same "$name: the end" "76 0" "$status $(grep -c requeue calls)"
 plays 'begin @0 stopped 75' 'begin @0 stopped 75' 'begin @0 stopped 75'
 slurm --solver=a
 slurm --solver=a
@@ -224,7 +232,7 @@ plays 'begin oom 137'
 slurm --solver=a
 same "$name, as the log says" '137 0' "$status $(grep -c requeue calls)"
 said 'want of memory'
-plays 'begin trained oom 137'
+plays 'begin +0 oom 137'
 slurm --solver=a
 same "$name later" '75 1' "$status $(grep -c requeue calls)"
 said 'killed for want of memory (status 137); back to the queue'
