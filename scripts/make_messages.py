@@ -23,7 +23,7 @@ This run overwrites %s of other runs
 Ignoring %s of other runs
 which trains something else
 Nothing is left to do: the snapshot is of iteration %lld
-and never wrote a later snapshot
+and neither got further nor wrote a later snapshot
 writes snapshots under this prefix
 is stale: taking the lock over
 The run took %lld samples an iteration, from here on

@@ -82,10 +82,11 @@ for file in run_iter_*.caffemodel.h5; do
 done
 runs 1 'none of [0-9]* snapshots of run .* can be read' --resume --max-iter=30
 
-# Three starts that come to nothing are enough.
+# Three starts that come to nothing are enough. (Each is to get no further, however long it lives.)
 rm -f run_iter_* run.run
 make_solver solver.prototxt 'max_iter: 1000000' "snapshot_prefix: \"$work/run\""
 for start in 1 2 3; do
+    [ $start -eq 1 ] || sed -i 's/^furthest.*/furthest\t900000/' run.run
     begin 2 start.log --solver=solver.prototxt --resume
     await 'Solving'
     # a second job meanwhile
@@ -94,10 +95,47 @@ for start in 1 2 3; do
     wait
 done
 [ -f run.lock ] || fail 'a killed run leaves no lock: the test tests nothing'
-runs 1 "was started 3 times at iteration 0 and never wrote a later snapshot" --resume
+runs 1 "was started 3 times at iteration 0 and neither got further nor wrote a later snapshot" --resume
 grep -q 'run.lock: the lock of run .* is stale: taking the lock over' run.log || fail 'a stale lock is not told of'
 [ ! -f run.lock ] || fail 'a run that failed at its start keeps the prefix'
+# a start that got further than those before it is no such start
+sed -i 's/^last_reached.*/last_reached\t900001/; s/^last_seen.*/last_seen\t4e9/' run.run
+begin 2 start.log --solver=solver.prototxt --resume
+await 'Solving'
+grep -q '^starts.1$' run.run && grep -q '^furthest.900001$' run.run || fail "a start that got further: $(cat run.run)"
+kill -9 "$(cat pid.0)" "$(cat pid.1)"
+wait
 rm run.run
+
+# What starts took, and what was done twice, in the summary and the log. The lock has a killed start's pulse.
+rm -f run_iter_* run.run
+make_solver solver.prototxt 'max_iter: 1000000' 'snapshot: 100' "snapshot_prefix: \"$work/run\""
+begun=$(date +%s)
+begin 2 start.log --solver=solver.prototxt --keep=2
+await_file() { # COMMAND...: until it succeeds
+    n=0
+    until "$@" || [ $n -eq 1200 ]; do n=$((n + 1)) && sleep 0.05; done
+}
+pulse_is_past() { [ "$(awk '$1 == "pulse" { print $3 % 100 > 0 && $3 > 100 }' run.lock 2>/dev/null)" = 1 ]; }
+await_file pulse_is_past
+kill -9 "$(cat pid.0)" "$(cat pid.1)"
+wait
+reached=$(awk '$1 == "pulse" { print $3 }' run.lock)
+last=$(sed -n 's/^iteration.//p' run.run)
+runs 0 'All 2 starts of this run took .* % training (goodput), .* % training again' --resume --max-iter=$((last + 200)) --summary=twice.json
+last=$(json_value twice.json first_iteration)
+again=$(json_value twice.json repeated_iterations)
+took=$(($(date +%s) - begun))
+same 'number of starts' 2 "$(json_value twice.json starts)"
+[ "$again" = $((reached > last ? reached - last : 0)) ] || fail "$again iterations done twice, of $reached with a snapshot at $last"
+for figure in goodput training_seconds starting_seconds waiting_seconds saving_seconds repeated_seconds; do
+    printf '%s %s\n' $figure "$(json_value twice.json $figure)"
+done | awk -v took="$took" -v again="$again" '{ v[$1] = $2 }
+    END { all = v["training_seconds"] + v["starting_seconds"] + v["waiting_seconds"] + v["saving_seconds"] + v["repeated_seconds"]
+        d = v["goodput"] - v["training_seconds"] / all
+        exit !(all > 0 && all < took + 2 && d * d < 1e-6 && v["starting_seconds"] > 0 && (v["repeated_seconds"] > 0) == (again > 0)) }' ||
+    fail "the parts of $took s: $(tr -d '\n' <twice.json | sed 's/.*"all_starts"//; s/}.*//')"
+rm -f run_iter_* run.run
 runs 0 '' --resume --max-iter=2
 
 # On another number of ranks: the same samples in the same order. 4 ranks, then 2, then 3: but for the order of

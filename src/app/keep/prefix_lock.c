@@ -12,7 +12,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,13 +32,18 @@ struct owner {
                                 are equal */
     long pid;
     unsigned long long started; /* start time of the process, in the kernel's ticks */
+    struct run_pulse pulse;
 };
 
 struct prefix_lock {
     char *path;
     struct owner me;
-    struct owner before; /* owner of the lock while this process waited; .pid 0: none */
-    int fd;              /* open file that the link names */
+    struct owner before;     /* owner of the lock while this process waited; .pid 0: none */
+    struct owner dead;       /* owner of the stale lock that was taken over; .pid 0: none */
+    _Atomic int64_t reached; /* this start's pulse, by the training thread */
+    _Atomic double trained, saving;
+    _Atomic bool beats; /* the lock's file has this start's pulse, no longer the dead owner's */
+    int fd;             /* open file that the link names */
     struct stat file;
     pthread_t toucher;
     bool touching;
@@ -92,11 +100,20 @@ static void identify(struct owner *out)
 static bool read_owner(const char *path, struct owner *out)
 {
     char text[TEXT_BYTES];
+    struct run_pulse *pulse = &out->pulse;
+    int found;
 
     *out = (struct owner){.pid = 0};
-    return read_begin(path, text, sizeof text) &&
-           sscanf(text, "run\t%63s host\t%127s kernel\t%127s process\t%ld started\t%llu", out->run,
-                  out->host, out->kernel, &out->pid, &out->started) == 5;
+    if (!read_begin(path, text, sizeof text))
+        return false;
+    found = sscanf(text,
+                   "run\t%63s host\t%127s kernel\t%127s process\t%ld started\t%llu "
+                   "pulse\t%lf %" SCNd64 " %lf %lf",
+                   out->run, out->host, out->kernel, &out->pid, &out->started, &pulse->seen,
+                   &pulse->reached, &pulse->trained, &pulse->saving);
+    if (found < 9 || !isfinite(pulse->seen + pulse->trained + pulse->saving))
+        *pulse = (struct run_pulse){.seen = 0};
+    return found >= 5;
 }
 
 static bool same_owner(const struct owner *a, const struct owner *b)
@@ -110,9 +127,11 @@ static bool same_owner(const struct owner *a, const struct owner *b)
 static int write_owner(int fd, const char *path, const struct owner *me)
 {
     char text[TEXT_BYTES];
-    int length =
-        snprintf(text, sizeof text, "run\t%s\nhost\t%s\nkernel\t%s\nprocess\t%ld\nstarted\t%llu\n",
-                 me->run, me->host, me->kernel, me->pid, me->started);
+    int length = snprintf(text, sizeof text,
+                          "run\t%s\nhost\t%s\nkernel\t%s\nprocess\t%ld\nstarted\t%llu\n"
+                          "pulse\t%.3f %" PRId64 " %.3f %.3f\n",
+                          me->run, me->host, me->kernel, me->pid, me->started, me->pulse.seen,
+                          me->pulse.reached, me->pulse.trained, me->pulse.saving);
 
     if (pwrite(fd, text, (size_t)length, 0) != length || ftruncate(fd, length))
         return error_set("cannot write '%s': %s", path, strerror(errno));
@@ -226,9 +245,9 @@ static void pause_a_second(void)
 }
 
 /* Tries to take the lock until this process has it, or another process surely holds it. *before:
- * owner that released the lock while this process waited. */
+ * owner that released the lock while this process waited. *dead: owner of a stale lock. */
 static int contend(const char *path, const char *own_path, int fd, const struct owner *me,
-                   bool patient, struct log *log, struct owner *before)
+                   bool patient, struct log *log, struct owner *before, struct owner *dead)
 {
     struct owner owner;
     struct sight sight = {.since = 0};
@@ -252,6 +271,7 @@ static int contend(const char *path, const char *own_path, int fd, const struct 
                 log, "%s: the lock of run '%s' on %s (process %ld) is stale: taking the lock over",
                 path, owner.run, owner.host, owner.pid);
             remove_stale(path, own_path, &owner);
+            *dead = owner;
             before->pid = 0;
             break;
         case HELD:
@@ -283,16 +303,48 @@ static int contend(const char *path, const char *own_path, int fd, const struct 
 
 /* ---- touching ---- */
 
-/* Touches the lock until the thread is cancelled, which can happen in the sleep only. */
+/* Touches the lock and writes the pulse, until the thread is cancelled. */
 static void *touch(void *argument)
 {
-    const struct prefix_lock *lock = argument;
+    struct prefix_lock *lock = argument;
 
     for (;;) {
         nanosleep(&(struct timespec){.tv_sec = PREFIX_LOCK_TOUCH}, NULL);
+        if (lock->beats) {
+            lock->me.pulse =
+                (struct run_pulse){clock_date(), lock->trained, lock->saving, lock->reached};
+            (void)write_owner(lock->fd, lock->path, &lock->me);
+            error_clear();
+        }
         (void)futimens(lock->fd, NULL); /* a failure shows in prefix_lock_check */
     }
     return NULL;
+}
+
+void prefix_lock_beat(struct prefix_lock *lock, const struct run_pulse *pulse)
+{
+    if (!lock)
+        return;
+    lock->reached = pulse->reached;
+    lock->trained = pulse->trained;
+    lock->saving = pulse->saving;
+    lock->beats = true;
+}
+
+struct run_pulse prefix_lock_dead(const struct prefix_lock *lock)
+{
+    return lock && lock->dead.pid && !strcmp(lock->dead.run, lock->me.run)
+               ? lock->dead.pulse
+               : (struct run_pulse){.seen = 0};
+}
+
+double prefix_lock_process_age(void)
+{
+    struct timespec now = {0};
+    double started = (double)start_of((long)getpid()) / (double)sysconf(_SC_CLK_TCK);
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return fmax(0, (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - started);
 }
 
 int prefix_lock_take(const char *prefix, bool patient, struct log *log, struct prefix_lock **out)
@@ -311,7 +363,8 @@ int prefix_lock_take(const char *prefix, bool patient, struct log *log, struct p
     identify(&lock->me);
     status = lock->path ? make_own_file(lock->path, &lock->me, &own_path, &lock->fd) : -1;
     if (!status) {
-        status = contend(lock->path, own_path, lock->fd, &lock->me, patient, log, &lock->before);
+        status = contend(lock->path, own_path, lock->fd, &lock->me, patient, log, &lock->before,
+                         &lock->dead);
         unlink(own_path);
         if (!status && fstat(lock->fd, &lock->file))
             status = error_set("cannot look at '%s': %s", lock->path, strerror(errno));
@@ -345,6 +398,7 @@ int prefix_lock_name(struct prefix_lock *lock, const char *run)
                          "snapshot_prefix, or start again to overwrite them",
                          lock->path, lock->before.run, lock->before.host, lock->before.pid, run);
     snprintf(lock->me.run, sizeof lock->me.run, "%s", run);
+    lock->me.pulse = prefix_lock_dead(lock); /* a start that dies in its set-up hands it on */
     return write_owner(lock->fd, lock->path, &lock->me);
 }
 

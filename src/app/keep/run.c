@@ -16,10 +16,11 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FRUITLESS_STARTS = 3 }; /* starts in a row without a new snapshot before a start fails */
+enum { FRUITLESS_STARTS = 3 }; /* starts in a row without progress before a start fails */
 
 /* ---- finding the run ---- */
 
@@ -89,12 +90,17 @@ static bool is_known(const struct training_run *run)
     return run->found.run[0] && !strcmp(run->found.run, run->file.run);
 }
 
+static bool resumes_known(const struct training_run *run)
+{
+    return run->job->options->resume && is_known(run);
+}
+
 /* Returns true if nothing is left to do. A run that ended in the test after its last iteration must
  * repeat that test. */
 static bool has_reached_end(const struct training_run *run, int64_t iteration)
 {
-    bool unfinished = run->job->options->resume && is_known(run) && run->found.end != RUN_DONE &&
-                      iteration == run->job->max_iter;
+    bool unfinished =
+        resumes_known(run) && run->found.end != RUN_DONE && iteration == run->job->max_iter;
 
     return iteration >= run->job->max_iter && !unfinished;
 }
@@ -146,6 +152,7 @@ static int open_run(struct training_run *run)
         find_name(run) || prefix_lock_name(run->lock, run->file.run))
         return -1;
     newest = newest_candidate(run);
+    run->resumes = newest || o->snapshot;
     if (newest) {
         run->global_batch = newest->owner.global_batch;
         run->saved_plan = newest->owner.plan ? strdup(newest->owner.plan) : NULL;
@@ -177,6 +184,7 @@ int run_open_all(struct training_run *run)
         run->job->options->deadline.end - clock_seconds(); /* clocks differ from host to host */
 
     if (error_agree(world, status) || agree_share(world, &left, sizeof left) ||
+        agree_share(world, &run->resumes, sizeof run->resumes) ||
         agree_share(world, &run->global_batch, sizeof run->global_batch))
         return -1;
     run->ends = clock_seconds() + left;
@@ -396,19 +404,57 @@ int run_write_file(struct training_run *run)
     return run->keeps ? run_file_write(run->path, &run->file) : 0;
 }
 
+/* Adds the last start to the ledger, of which the first `first` iterations are kept, and this
+ * start's time until now. A killed start is known by its last pulse. */
+static void add_start(struct training_run *run, int64_t first)
+{
+    const struct run_pulse dead = prefix_lock_dead(run->lock);
+    const struct run_pulse last = dead.seen > run->found.pulse.seen ? dead : run->found.pulse;
+    struct run_ledger *sum = &run->file.ledger;
+    double age = prefix_lock_process_age(), useful = 0;
+    int64_t kept = first - run->found.begun, done = last.reached - run->found.begun;
+
+    if (resumes_known(run)) {
+        *sum = run->found.ledger;
+        run->found.pulse = last;
+        done = done > kept ? done : kept; /* a snapshot may be newer than the pulse */
+        if (last.reached > run->found.begun)
+            useful = last.trained * (double)kept / (double)(last.reached - run->found.begun);
+        sum->trained = fmax(0, sum->trained + useful);
+        sum->repeated += fmax(0, last.trained - useful);
+        sum->again += done - kept;
+        sum->saving += last.saving;
+        if (run->found.end != RUN_DONE && last.seen > 0)
+            sum->waiting +=
+                fmax(0, clock_date() - age - fmax(0, useful - last.trained) - last.seen);
+    }
+    sum->starting += age;
+    sum->launches++;
+    run->pulse.reached = first;
+}
+
+static int write_pulse(struct training_run *run)
+{
+    run->file.pulse = run->pulse;
+    run->file.pulse.seen = clock_date();
+    return run_write_file(run);
+}
+
 static int count_start(struct training_run *run, int64_t first)
 {
-    bool again = run->job->options->resume && is_known(run) && run->found.begun == first &&
-                 first < run->job->max_iter;
+    bool again = resumes_known(run) && run->found.begun == first && first < run->job->max_iter;
+    bool further = run->found.pulse.reached > run->found.furthest;
 
     run->file.begun = first;
-    run->file.starts = again ? run->found.starts + 1 : 1;
+    run->file.starts = again && !further ? run->found.starts + 1 : 1;
+    run->file.furthest = !again ? first : further ? run->found.pulse.reached : run->found.furthest;
     if (run->file.starts <= FRUITLESS_STARTS)
         return 0;
     return error_set("run '%s' was started %d times at iteration %" PRId64
-                     " and never wrote a later snapshot. If a message ended the run, fix its "
-                     "cause; if its time was over, raise the limit (the job's, --time-limit) or "
-                     "save more often (snapshot, --snapshot-every). Removing %s resets the count",
+                     " and neither got further nor wrote a later snapshot. If a message ended the "
+                     "run, fix its cause; if its time was over, raise the limit (the job's, "
+                     "--time-limit) or save more often (snapshot, --snapshot-every). Removing %s "
+                     "resets the count",
                      run->file.run, FRUITLESS_STARTS, first, run->path);
 }
 
@@ -435,6 +481,7 @@ int run_begin(struct training_run *run, int64_t first, char *plan)
 {
     assert(!run->plan && first >= 0); /* called once */
     run->plan = plan;
+    add_start(run, first);
     if (job_rehearses(run->job))
         return 0;
     tell_unsaved(run, first);
@@ -450,7 +497,22 @@ int run_begin(struct training_run *run, int64_t first, char *plan)
     LOG_INFO(run->job->log, "Run '%s'%s", run->file.run,
              run->file.starts > 1 ? ", started again from where it last began" : "");
     warn_of_overwriting(run);
-    return run_write_file(run);
+    return write_pulse(run);
+}
+
+void run_beat(struct training_run *run, int64_t reached, double trained, double saving)
+{
+    run->pulse = (struct run_pulse){.trained = trained, .saving = saving, .reached = reached};
+    prefix_lock_beat(run->lock, &run->pulse);
+}
+
+struct run_ledger run_ledger(const struct training_run *run)
+{
+    struct run_ledger sum = run->file.ledger;
+
+    sum.trained += run->pulse.trained;
+    sum.saving += run->pulse.saving;
+    return sum;
 }
 
 int run_end(struct training_run *run, bool stopped)
@@ -460,7 +522,7 @@ int run_end(struct training_run *run, bool stopped)
     if (run->writer)
         (void)snapshot_writer_best(run->writer, &run->file.best, &run->file.best_score);
     run->file.end = stopped ? RUN_STOPPED : RUN_DONE;
-    return run_write_file(run);
+    return write_pulse(run);
 }
 
 void run_close(struct training_run *run)
@@ -483,6 +545,8 @@ void run_abandon(struct training_run *run)
     char *message = strdup(error_text());
 
     (void)run_finish_saving(run, false);
+    if (prefix_lock_check(run->lock) == 0)
+        (void)write_pulse(run);
     run_close(run);
     if (message)
         error_set("%s", message);

@@ -21,10 +21,12 @@ struct training_run {
     bool (*told_to_stop)(const enum signal_effect effects[SIGNALS]); /* signals_stop_pending */
     struct net *net;                /* net to train; NULL: before it is made */
     struct net *average;            /* net whose parameters average the weights; NULL: no average */
+    bool resumes;                   /* a state is read on rank 0, or starting fails. On all ranks */
     bool keeps;                     /* snapshots are written, with a lock and PREFIX.run */
     char *path;                     /* path of PREFIX.run. Owned */
     struct run_file file;           /* PREFIX.run as the run writes it. Owned */
     struct run_file found;          /* PREFIX.run at the start; .run "": no file. Owned */
+    struct run_pulse pulse;         /* this start's; `seen` is set when it is written */
     struct prefix_lock *lock;       /* Owned */
     struct snapshot_writer *writer; /* NULL before the first snapshot. Owned */
     struct checkpoint_list list;    /* solver states under the prefix, for --resume. Owned */
@@ -82,8 +84,15 @@ void run_drop_residuals(const struct training_run *run, int64_t iteration);
 int run_find_best_all(struct training_run *run, bool resumed, struct scores *scores);
 
 /* Notes in PREFIX.run that training begins at iteration `first`. Takes ownership of `plan`. Fails
- * at the fourth start in a row without a newer snapshot. Rank 0. */
+ * at the fourth start in a row that got no further. Rank 0. */
 int run_begin(struct training_run *run, int64_t first, char *plan);
+
+/* Notes that `reached` iterations are done, after this start's seconds of training with its tests,
+ * and of standing still for snapshots. Before each iteration. Rank 0. */
+void run_beat(struct training_run *run, int64_t reached, double trained, double saving);
+
+/* Returns the sums over all starts of the run up to the last run_beat. Rank 0. */
+struct run_ledger run_ledger(const struct training_run *run);
 
 /* Notes in PREFIX.run that training ended. stopped: before max_iter. Rank 0. */
 int run_end(struct training_run *run, bool stopped);

@@ -9,6 +9,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,14 +50,26 @@ static void put_about(struct strbuf *text, const char *about)
 /* Numbers of the file, in the file's order. */
 static const struct number {
     const char *key;
-    size_t place; /* offset of an int64_t in struct run_file */
+    size_t place; /* offset in struct run_file of an int64_t, or of a double if most is 0 */
     int64_t least, most;
 } numbers[] = {
     {"iteration", offsetof(struct run_file, iteration), -1, INT32_MAX},
     {"begun", offsetof(struct run_file, begun), 0, INT32_MAX},
     {"starts", offsetof(struct run_file, starts), 0, INT32_MAX},
+    {"furthest", offsetof(struct run_file, furthest), 0, INT32_MAX},
     {"global_batch", offsetof(struct run_file, global_batch), 0, INT64_MAX},
     {"ranks", offsetof(struct run_file, ranks), 0, INT32_MAX},
+    {"launches", offsetof(struct run_file, ledger.launches), 0, INT64_MAX},
+    {"repeated_iterations", offsetof(struct run_file, ledger.again), 0, INT64_MAX},
+    {"training_seconds", offsetof(struct run_file, ledger.trained), 0, 0},
+    {"repeated_seconds", offsetof(struct run_file, ledger.repeated), 0, 0},
+    {"starting_seconds", offsetof(struct run_file, ledger.starting), 0, 0},
+    {"saving_seconds", offsetof(struct run_file, ledger.saving), 0, 0},
+    {"waiting_seconds", offsetof(struct run_file, ledger.waiting), 0, 0},
+    {"last_seen", offsetof(struct run_file, pulse.seen), 0, 0},
+    {"last_reached", offsetof(struct run_file, pulse.reached), 0, INT32_MAX},
+    {"last_training_seconds", offsetof(struct run_file, pulse.trained), 0, 0},
+    {"last_saving_seconds", offsetof(struct run_file, pulse.saving), 0, 0},
     {"best", offsetof(struct run_file, best), 0, INT32_MAX},
 };
 
@@ -71,10 +84,14 @@ int run_file_write(const char *path, const struct run_file *file)
                        "--resume\" continues it.\n");
     strbuf_printf(&text, "run\t%s\ndigest\t%s\nend\t%s\n", file->run, file->digest,
                   ends[file->end]);
-    for (int i = 0; i < NUMBERS; i++)
-        if (i != BEST || best)
-            strbuf_printf(&text, "%s\t%" PRId64 "\n", numbers[i].key,
-                          *(const int64_t *)((const char *)file + numbers[i].place));
+    for (int i = 0; i < NUMBERS; i++) {
+        const void *place = (const char *)file + numbers[i].place;
+
+        if (!numbers[i].most)
+            strbuf_printf(&text, "%s\t%.3f\n", numbers[i].key, *(const double *)place);
+        else if (i != BEST || best)
+            strbuf_printf(&text, "%s\t%" PRId64 "\n", numbers[i].key, *(const int64_t *)place);
+    }
     if (best)
         strbuf_printf(&text, "best_score\t%.17g\nbest_of\t%s\n", file->best_score, file->best_of);
     put_about(&text, file->about);
@@ -83,12 +100,19 @@ int run_file_write(const char *path, const struct run_file *file)
 
 static bool read_number(const char *text, const struct number *number, struct run_file *file)
 {
-    int64_t *out = (int64_t *)((char *)file + number->place);
+    void *place = (char *)file + number->place;
+    int64_t whole = 0;
+    double real = 0;
     char *end;
 
     errno = 0;
-    *out = strtoll(text, &end, 10);
-    return end != text && !*end && !errno && *out >= number->least && *out <= number->most;
+    if (number->most)
+        *(int64_t *)place = whole = strtoll(text, &end, 10);
+    else
+        *(double *)place = real = strtod(text, &end);
+    return end != text && !*end && !errno &&
+           (number->most ? whole >= number->least && whole <= number->most
+                         : real >= 0 && isfinite(real));
 }
 
 /* Stores a value under its key; false: the value is invalid. Skips keys of later versions. */

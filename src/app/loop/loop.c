@@ -356,6 +356,14 @@ static int pause_between(struct trainer *t, int64_t i)
     return 0;
 }
 
+/* Tells the run how far training is. */
+static void beat(struct trainer *t, int64_t iteration)
+{
+    if (t->job.rank == 0)
+        run_beat(&t->run, iteration, clock_seconds() - t->timing.started - t->timing.saving_stall,
+                 t->timing.saving_stall);
+}
+
 static int run_loop(struct trainer *t)
 {
     int64_t i = t->at.iteration;
@@ -379,6 +387,7 @@ static int run_loop(struct trainer *t)
             return -1;
         if (t->timing.stopped)
             break;
+        beat(t, i);
         trace_iteration(t->output.trace, i);
         monitor_enter(&t->monitor, i, PHASE_TRAINING);
         if (t->job.worker ? worker_iteration(t, i) : sync_wait_all(t->exchange.sync, i))
@@ -386,7 +395,11 @@ static int run_loop(struct trainer *t)
     }
     assert(i >= t->at.iteration && (t->timing.stopped || i >= t->job.max_iter));
     t->timing.end = i;
-    return finish_training(t);
+    beat(t, i);
+    if (finish_training(t))
+        return -1;
+    beat(t, i);
+    return 0;
 }
 
 int trainer_run(struct trainer *t)

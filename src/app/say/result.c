@@ -141,6 +141,11 @@ static void log_input(struct log *log, const struct figures *figures)
                  units_count((long long)turned, "image").text);
 }
 
+static double ledger_seconds(const struct run_ledger *sum)
+{
+    return sum->trained + sum->repeated + sum->starting + sum->saving + sum->waiting;
+}
+
 /* Logs the time that snapshots stopped training on rank 0; writing runs during training. */
 static void log_saving(const struct output *output)
 {
@@ -150,6 +155,22 @@ static void log_saving(const struct output *output)
         LOG_INFO(output->job->log, "%s paused training for %.3g s in total (%.1f %%).",
                  units_count(output->timing->saves, "snapshot").text, output->timing->saving_stall,
                  seconds > 0 ? 100 * output->timing->saving_stall / seconds : 0);
+}
+
+/* Logs how all starts of the run spent their time; rank 0. */
+static void log_starts(const struct output *output)
+{
+    const struct run_ledger sum = run_ledger(output->monitor->run);
+    double all = ledger_seconds(&sum);
+
+    if (sum.launches > 1)
+        LOG_INFO(output->job->log,
+                 "All %" PRId64
+                 " starts of this run took %.4g s: %.1f %% training (goodput), %.1f %% "
+                 "training again (%s), %.1f %% starting, %.1f %% snapshots, %.1f %% between starts",
+                 sum.launches, all, 100 * sum.trained / all, 100 * sum.repeated / all,
+                 units_count(sum.again, "iteration").text, 100 * sum.starting / all,
+                 100 * sum.saving / all, 100 * sum.waiting / all);
 }
 
 /* Appends a rate with useful decimals, never with an exponent. */
@@ -257,6 +278,7 @@ int output_gather_figures(struct output *output)
             log_run(output);
         log_input(output->job->log, &output->figures);
         log_saving(output);
+        log_starts(output);
     }
     return 0;
 }
@@ -350,6 +372,22 @@ static double images_rate(const struct job *job, int64_t iterations, double seco
     return seconds > 0 ? (double)iterations * (double)job_samples(job) / seconds : 0;
 }
 
+static void put_ledger(const struct output *output, struct json *json)
+{
+    const struct run_ledger sum = run_ledger(output->monitor->run);
+
+    json_put_object(json, "all_starts");
+    json_put_int(json, "starts", sum.launches);
+    json_put_double(json, "goodput", sum.trained / ledger_seconds(&sum));
+    json_put_double(json, "training_seconds", sum.trained);
+    json_put_double(json, "repeated_seconds", sum.repeated);
+    json_put_int(json, "repeated_iterations", sum.again);
+    json_put_double(json, "starting_seconds", sum.starting);
+    json_put_double(json, "saving_seconds", sum.saving);
+    json_put_double(json, "waiting_seconds", sum.waiting);
+    json_object_end(json);
+}
+
 static void put_shares(const struct job *job, struct json *json)
 {
     json_put_array(json, "samples_by_worker");
@@ -387,6 +425,7 @@ static void put_course(const struct output *output, struct json *json)
     json_put_int(json, "first_iteration", output->at->iteration);
     json_put_int(json, "global_batch", job_samples(output->job));
     put_shares(output->job, json);
+    put_ledger(output, json);
     json_put_double(json, "train_seconds", timing->train_seconds);
     json_put_double(json, "images_per_second",
                     images_rate(output->job, figures->iterations, timing->train_seconds));

@@ -1,4 +1,4 @@
-/* Time that only goes forward: for durations and rates, never for dates. */
+/* Time that only goes forward, for durations and rates; and dates, for files alone. */
 #ifndef POSEIDON_UTIL_CLOCK_H
 #define POSEIDON_UTIL_CLOCK_H
 
@@ -21,6 +21,15 @@ static inline double clock_thread_seconds(void)
 
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
     return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+}
+
+/* Returns the seconds since 1970, which may jump. */
+static inline double clock_date(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 /* Returns clock_ns() in seconds. */
