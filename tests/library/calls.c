@@ -371,8 +371,8 @@ static void case_states(const char *options)
     REFUSED(poseidon_state_set(p, state, bytes), "called already");
     REQUIRE(!poseidon_destroy(p));
 
-    refuse_state(options, 1, NULL, 0, false, "no state");
-    refuse_state(options, 1, "poseidon state 2", 16, false, "no state");
+    refuse_state(options, 1, NULL, 0, false, "not a state");
+    refuse_state(options, 1, "poseidon state 2", 16, false, "not a state");
     refuse_state(options, 1, state, bytes - 1, false, "give the whole state");
     refuse_state(options, 2, state, bytes, true, "tensor 5: 'last' of 1 elements");
     refuse_state("comm=ps,wire=bf16,result=values,momentum=0.5", 1, state, bytes, true,
@@ -381,7 +381,7 @@ static void case_states(const char *options)
         refuse_state("wire=bf16,comm=allreduce", 1, state, bytes, true, "its tensors");
     for (size_t at = 0; at < bytes; at += bytes / 5) {
         state[at] ^= 4;
-        refuse_state(options, 1, state, bytes, false, at < 16 ? "no state" : "damaged");
+        refuse_state(options, 1, state, bytes, false, at < 16 ? "not a state" : "damaged");
         state[at] ^= 4;
     }
 
