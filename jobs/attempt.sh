@@ -185,8 +185,10 @@ attempt_killed_for_memory() {
 # attempt_run COMMAND...: sets status. Returns when the training has ended, or after attempt_late.
 attempt_run() {
     # mpirun answers TERM and INT by killing its ranks in a second, and so do its daemons: they do not get to see them.
-    # Where env cannot do that, the ranks get 20 seconds to save.
+    # What mpirun then kills are ranks whose others are lost: at once, not after two seconds. Where env cannot do that, the
+    # ranks get 20 seconds to save.
     if env --block-signal=TERM true 2>/dev/null; then
+        export OMPI_MCA_odls_base_sigkill_timeout="${OMPI_MCA_odls_base_sigkill_timeout:-0}"
         export OMPI_MCA_orte_launch_agent="${OMPI_MCA_orte_launch_agent:-env --block-signal=TERM --block-signal=INT orted}"
         attempt_shield='env --block-signal=TERM --block-signal=INT'
     else
@@ -220,9 +222,9 @@ attempt_run() {
     [ -z "$attempt_timers" ] || kill $attempt_timers 2>/dev/null
     attempt_timers=
     # the log's last lines; a process that was left behind may hold its end open
-    for _ in 1 2 3 4 5 6 7 8 9 10; do
+    for nap in 0 0.1 0.2 0.3 0.5 1 1; do
         kill -0 "$attempt_watcher" 2>/dev/null || break
-        sleep 0.3
+        sleep "$nap"
     done
     rm -rf "$attempt_folder"
     [ "$(attempt_killed_for_memory)" = "$kills_before" ] || echo memory >>"$attempt_state"
