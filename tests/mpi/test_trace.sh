@@ -81,45 +81,4 @@ assert spans and all(e["dur"] >= 160e3 for e in spans), [e["dur"] for e in spans
 END
 done
 
-# The terminal's table: times are there where they were asked for, and no empty columns where not.
-train 2 account.log --solver=solver.prototxt --batch=8 --tune=log=account.jsonl || fail '--tune=log'
-grep -q 'predicted time time alone time waited  exposed' account.log || fail '--tune=log prints no times'
-grep -q 'conv2 .* %' account.log || fail '--tune=log: how much of conv2 was exposed is not said'
-train 2 bare.log --solver=solver.prototxt --batch=8 --hierarchy=off || fail 'no account'
-grep -q 'planned bytes  sent bytes time waited' bare.log || fail 'the table without times'
-grep 'What would help\|conv2' bare.log | grep -q ' - \| -$\|takes -' && fail "a dash: $(grep 'conv2' bare.log)"
-for ranks in 1 2; do # one machine, where nothing travels
-    train $ranks alone.log --solver=solver.prototxt --batch=8 --summary=alone.json || fail 'nothing travels'
-    grep 'planned bytes\| 0 B ' alone.log && fail "$ranks ranks: a table of zeros"
-    grep -A 4 scheme_by_layer alone.json | grep -q '"conv1": "local"' || fail "$ranks ranks: the summary names a scheme: $(grep -A 4 scheme_by_layer alone.json)"
-done
-tr -d '\n ' <alone.json | grep -q '"progress_core_share_by_rank":\[[0-9.e-]*,[0-9.e-]*\]' ||
-    fail 'the summary does not have the share of a core of the communication thread'
-
-# Bounded staleness lets a rank go on without its transfers; timed alone, they are waited for all the same.
-train 2 stale.log --solver=solver.prototxt --batch=8 --comm=ps --tune=staleness=2 --tune=log=stale.jsonl ||
-    fail '--tune=staleness --tune=log'
-"$python" - <<'END' || fail "--tune=staleness: transfers alone take no time"
-import json
-times = [event["alone_seconds"] for event in map(json.loads, open("stale.jsonl")) if event["event"] == "layer"]
-assert times and max(times) > 1e-6, times  # a small one may be over before its wait
-END
-
-# However little is trained, the parts of an iteration are a whole. Where nothing travels, ranks wait for rank 0, which
-# begins last.
-sed 's/param { lr_mult: [12]\(.*\)}/param { lr_mult: 0\1}/; s/lr_mult: [12]/lr_mult: 0/' net.prototxt >still.prototxt
-# On a busy machine the moment between two looks at the clock may be long, though hardly every time.
-for try in 1 2 3 4 5; do
-    train 3 shares.log --solver=solver.prototxt --set "net='still.prototxt'" --batch=1 --max-iter=1 --set display=1 --set snapshot=1000 ||
-        fail 'one iteration'
-    sed -n 's/.*An iteration took.*(\([0-9.]*\) %).*(\([0-9.]*\) %).*(\([0-9.]*\) %).*/\1 \2 \3/p' shares.log |
-        awk '{ sum = $1 + $2 + $3 } END { exit sum < 99.7 || sum > 100.3 }' && break
-    [ $try -lt 5 ] || fail "the parts of an iteration: $(grep 'An iteration took' shares.log)"
-done
-
-train 1 alone.log --solver=solver.prototxt --batch=8 || fail 'one rank'
-grep -q '[num]s waiting for the update of parameters' alone.log ||
-    fail "one rank waits for its update: $(grep 'An iteration took' alone.log)"
-grep 'What would help\|An iteration took' alone.log | grep -q network && fail 'one rank waits for a network'
-
 finish
