@@ -169,7 +169,7 @@ def option_values(case):
         'dry-run': (rare, None),
         'on-signal': (rare, ','.join(f'{name}={pick(effects)}' for name in ('INT', 'HUP', 'TERM', 'USR1', 'XCPU'))),
         'time-limit': (usual, pick(['none', '2h', '1:30:00'])),
-        'snapshot-every': (usual, pick(['1s', '1h'])),
+        'snapshot-every': (usual, pick(['1s', '1h', '1%'])),
         'max-bad': (usual, pick([0, 2])),
         'on-nan': (usual, pick(['stop', 'skip', 'skip,3'])),
         'tune=check-sync': (usual, pick([1, 3])),
