@@ -35,7 +35,7 @@ START_TEST(bad_lists_name_file_and_line)
     static const struct {
         const char *text, *says, *also;
     } cases[] = {{"a.jpg 1\nb.jpg\n", "list.txt:2", "has no label"},
-                 {"a.jpg 1\n\nb.jpg x\n", "list.txt:3", "no integer"},
+                 {"a.jpg 1\n\nb.jpg x\n", "list.txt:3", "not an integer"},
                  {"a.jpg 1.5\n", "list.txt:1", "'1.5' is not an integer"},
                  {"a.jpg 99999999999\n", "list.txt:1", "does not fit into 32 bits"},
                  {"17\n", "list.txt:1", "has no label"},

@@ -190,7 +190,7 @@ static const struct error_case error_cases[] = {
      "pool: STOCHASTIC takes no padding (as in Caffe), found pad 1 x 1"},
     {X "layer { name: 'l' type: 'Pooling' bottom: 'x' top: 'y' top: 'm' pooling_param { pool: "
        "STOCHASTIC kernel_size: 2 } }",
-     "found 2 tops; only pool: MAX has a second one"},
+     "found 2 tops; only pool: MAX has a second top"},
     {X POOL("kernel_size: 8"),
      "kernel 8 x 8 is larger than the padded input: height 8 > 6 + 2 * 0"},
     {INPUT("x", "2,28,28,3") POOL("kernel_size: 5"),
@@ -198,7 +198,7 @@ static const struct error_case error_cases[] = {
     {X POOL("kernel_h: 6 kernel_w: 6 round_mode: FLOOR"), "width 6 > 5 + 2 * 0"},
     {X "layer { name: 'l' type: 'Pooling' bottom: 'x' top: 'y' top: 'm' pooling_param { pool: AVE "
        "kernel_size: 2 } }",
-     "found 2 tops; only pool: MAX has a second one"},
+     "found 2 tops; only pool: MAX has a second top"},
     {INPUT("x", "2,4") POOL("kernel_size: 1"), "(Pooling): expected a bottom of 3, 4 or 5 axes "
                                                "(N,C, and one to three spatial ones), found 'x' "
                                                "of 2: 2 4 (8)"},

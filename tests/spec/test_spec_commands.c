@@ -289,7 +289,7 @@ START_TEST(an_assumed_shape_of_labels_is_named_where_it_does_not_fit)
     write_file("net.prototxt", file);
     assert_ran(run("summary --model=net.prototxt --input-shape=1,2,2"), 1, "",
                "poseidon summary: layer 'd': " LABELS "\n"
-               "net.prototxt:3: layer 'l' (EuclideanLoss): expected two bottoms with as many "
+               "net.prototxt:3: layer 'l' (EuclideanLoss): expected two bottoms of equally many "
                "samples and elements: 'ip' is 4 2 (8), 'label' is 4 (4)\n");
     ck_assert_ptr_nonnull(strstr(run("summary --model=net.prototxt")->err,
                                  "--input-shape=C,H,W says otherwise\nlayer 'd': " LABELS "\n"));

@@ -144,10 +144,10 @@ struct device_team_i {
 };
 
 struct device_i {
-    bool blank;       /* computes nothing: values mean nothing and need no initialising, testing or
-                         saving */
-    bool own_memory;  /* the host cannot address device memory, and work is asynchronous. false:
-                         alloc gives host memory, and values may be touched directly */
+    bool blank;      /* computes nothing: values mean nothing and need no initialising, testing or
+                        saving */
+    bool own_memory; /* the host cannot address device memory, and work is asynchronous. false:
+                        alloc gives host memory, and values may be touched directly */
     /* Opens the device of that number among the visible devices, without an engine. NULL: the
      * device comes with its engine's context alone (engine_open). */
     int (*open)(int device, void **context);

@@ -107,8 +107,8 @@ void net_use_arenas(struct net *net, float *values, float *grads, bool fill);
  * sure to hold their values after a pass. */
 void net_keep(struct net *net, const struct blob *blob);
 
-/* Before net_build: leaves parameters without initial values, but for statistics, because a snapshot
- * gives them. */
+/* Before net_build: leaves parameters without initial values, but for statistics, because a
+ * snapshot gives them. */
 void net_leave_values(struct net *net);
 
 /* Before net_build: makes net_build fail, before it allocates blobs, if the net's memory would

@@ -177,7 +177,7 @@ static int read_values(struct proto *proto, const struct proto_field *field, enu
     unsigned char bytes[PIECE * 8];
     uint64_t size = stored_bytes[type], count = field->length / size;
 
-    if (type == STORED_F32 && htole32(1) == 1) /* as in memory */
+    if (type == STORED_F32 && htole32(1) == 1) /* the file has the layout of memory */
         return proto_copy(proto, field->begin, out, (size_t)field->length);
     for (uint64_t done = 0; done < count;) {
         uint64_t n = count - done < PIECE ? count - done : PIECE;
