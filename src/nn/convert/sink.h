@@ -56,20 +56,16 @@ static inline int sink_add(struct sink *sink, const struct sample *sample)
     return sink->i->add(sink, sample);
 }
 
-/* Completes and names the sink's file, and frees the sink. After a failure no file is left. */
-static inline int sink_commit(struct sink *sink)
+/* Completes and names the sink's file if `status` is 0, else removes the file; frees the sink and
+ * sets it to NULL. NULL is allowed. Returns the status; after a failure no file is left. */
+static inline int sink_close(struct sink **sink, int status)
 {
-    int status = sink->i->commit(sink);
-
-    sink->i->close(sink);
+    if (*sink && !status)
+        status = (*sink)->i->commit(*sink);
+    if (*sink)
+        (*sink)->i->close(*sink);
+    *sink = NULL;
     return status;
-}
-
-/* Removes the sink's file and frees the sink. NULL is allowed. */
-static inline void sink_discard(struct sink *sink)
-{
-    if (sink)
-        sink->i->close(sink);
 }
 
 #endif
