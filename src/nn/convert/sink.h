@@ -19,8 +19,7 @@ struct sink;
 
 struct sink_i {
     int (*add)(struct sink *sink, const struct sample *sample);
-    int (*commit)(struct sink *sink); /* completes the file, and names it */
-    void (*close)(struct sink *sink); /* removes an uncommitted file; frees the sink */
+    int (*close)(struct sink *sink, int status); /* does the work of sink_close */
 };
 
 struct sink { /* first member of each kind's own struct */
@@ -60,12 +59,10 @@ static inline int sink_add(struct sink *sink, const struct sample *sample)
  * sets it to NULL. NULL is allowed. Returns the status; after a failure no file is left. */
 static inline int sink_close(struct sink **sink, int status)
 {
-    if (*sink && !status)
-        status = (*sink)->i->commit(*sink);
-    if (*sink)
-        (*sink)->i->close(*sink);
+    struct sink *open = *sink;
+
     *sink = NULL;
-    return status;
+    return open ? open->i->close(open, status) : status;
 }
 
 #endif
