@@ -1,8 +1,8 @@
 /* poseidon convert images: writes photographs to HDF5 or LMDB in constant memory. Several threads
  * read, decode and resize ahead; the main thread writes the results in order. */
 #include "commands/commands.h"
+#include "commands/image_stream.h"
 #include "convert/split.h"
-#include "convert/image_stream.h"
 #include "commands/options.h"
 #include "commands/output_guard.h"
 
@@ -49,8 +49,9 @@ struct conversion {
     bool shuffled;
     struct rng rng; /* random generator of the shuffled order */
     int nsinks;
-    char *out[IMAGE_SINKS]; /* owned; outputs: [0] all or training images, [1] test images */
-    struct image_outputs outputs;
+    char *out[2];          /* owned; outputs: [0] all or training images, [1] test images */
+    struct sink *sink[2];  /* owned; sink of each output; NULL: closed */
+    uint64_t count[2];     /* images in each output */
     bool *test;            /* per image: true if it goes to out[1]. NULL without --split. Owned */
     struct shape shape;    /* shape of the first image */
     bool varies;           /* images differ in size */
@@ -368,6 +369,7 @@ static int image_write(void *context, uint64_t job, const struct streamed *image
                                   .raw = &image->record,
                                   .encoded = c->request->encoded ? image->encoded
                                                                  : (struct strbuf){.length = 0}};
+    int to = c->test && c->test[number];
     bool fits;
 
     if (image->failed) {
@@ -379,13 +381,14 @@ static int image_write(void *context, uint64_t job, const struct streamed *image
     c->unended += fits && image->record.decoded.unended;
     c->turned += fits && image->record.decoded.turned;
     note_remark(c, number, &image->record.decoded);
-    return fits ? image_outputs_add(&c->outputs, c->test && c->test[number], &sample) : 0;
+    c->count[to] += fits;
+    return fits ? sink_add(c->sink[to], &sample) : 0;
 }
 
 static void summary_print(const struct conversion *c)
 {
     for (int i = 0; i < c->nsinks; i++) {
-        printf("%s: %s", c->out[i], units_count((long long)c->outputs.count[i], "image").text);
+        printf("%s: %s", c->out[i], units_count((long long)c->count[i], "image").text);
         if (c->varies)
             printf(" of different sizes (Data layers need crop_size, and mean_value for a mean)");
         else
@@ -420,8 +423,8 @@ static int summary_json(const struct conversion *c)
     json_object_begin(&json);
     json_put_string(&json, "file", c->out[0]);
     json_put_string(&json, "test_file", c->out[1]);
-    json_put_uint(&json, "records", c->outputs.count[0]);
-    json_put_uint(&json, "test_records", c->outputs.count[1]);
+    json_put_uint(&json, "records", c->count[0]);
+    json_put_uint(&json, "test_records", c->count[1]);
     json_put_ints(&json, "shape", c->varies ? 0 : 3, c->shape.dim);
     json_put_array(&json, "classes");
     for (int k = 0; k < c->list.classes.count; k++)
@@ -466,8 +469,8 @@ static int conversion_open(struct conversion *c)
     o.class_name = c->list.classes.name;
     signals_hold();
     for (int i = 0; i < c->nsinks && !status; i++)
-        status = r->lmdb ? sink_create_lmdb(c->out[i], &o, &c->outputs.sink[i])
-                         : sink_create_hdf5(c->out[i], &o, &c->outputs.sink[i]);
+        status = r->lmdb ? sink_create_lmdb(c->out[i], &o, &c->sink[i])
+                         : sink_create_hdf5(c->out[i], &o, &c->sink[i]);
     return status;
 }
 
@@ -478,22 +481,24 @@ static int conversion_run(struct conversion *c)
                                         .progress = !c->request->json,
                                         .read = image_prepare,
                                         .take = image_write,
-                                        .outputs = &c->outputs,
-                                        .interrupted = signals_pending,
-                                        .release = signals_release,
+                                        .sinks = c->sink,
+                                        .nsinks = c->nsinks,
                                         .context = c};
+    int status = 0;
 
     if (image_stream_run(&stream))
         return -1;
-    if (c->outputs.count[0] + c->outputs.count[1] == 0)
+    if (c->count[0] + c->count[1] == 0)
         return error_set("%s: %s refused, none is left; first refusal: %s: %s", c->request->source,
                          units_count((long long)c->list.count, "image").text, c->refusal[0].name,
                          c->refusal[0].reason);
     for (int i = 0; i < c->nsinks; i++)
-        if (c->outputs.count[i] == 0)
+        if (c->count[i] == 0)
             return error_set("%s: no image is left; first refusal: %s: %s", c->out[i],
                              c->refusal[0].name, c->refusal[0].reason);
-    if (image_outputs_commit(&c->outputs))
+    for (int i = 0; i < c->nsinks; i++)
+        status = sink_close(&c->sink[i], status);
+    if (status)
         return -1;
     if (!c->request->json)
         summary_print(c);
@@ -508,10 +513,11 @@ static int conversion_run(struct conversion *c)
 
 static void conversion_close(struct conversion *c)
 {
-    for (int i = 0; i < c->nsinks; i++)
+    for (int i = 0; i < c->nsinks; i++) {
+        sink_close(&c->sink[i], -1);
         free(c->out[i]);
+    }
     free(c->test);
-    image_outputs_free(&c->outputs);
     for (int i = 0; i < SHOWN_REFUSALS; i++) {
         free(c->refusal[i].name);
         free(c->refusal[i].reason);

@@ -135,21 +135,6 @@ static int add_rows(const struct feature *f)
     return 0;
 }
 
-/* Commits every database, or after a failure discards those not yet committed. */
-static int close_databases(struct extraction *x, int status)
-{
-    for (int i = 0; i < x->nfeatures; i++) {
-        struct sink *sink = x->features[i].sink;
-
-        x->features[i].sink = NULL;
-        if (status)
-            sink_discard(sink);
-        else if (sink)
-            status = sink_commit(sink);
-    }
-    return status;
-}
-
 static int create_file(struct extraction *x)
 {
     int status = 0;
@@ -203,10 +188,11 @@ static int run_batches(struct extraction *x, struct log *log)
     return 0;
 }
 
-/* Closes the file, and moves it to its final name unless something failed. */
+/* Closes the file or the databases, and moves them to their final names unless something failed. */
 static int finish(struct extraction *x, int status)
 {
-    status = close_databases(x, status);
+    for (int i = 0; i < x->nfeatures; i++)
+        status = sink_close(&x->features[i].sink, status);
     h5_lock();
     for (int i = 0; i < x->nfeatures; i++)
         if (h5_output_close(&x->features[i].data))

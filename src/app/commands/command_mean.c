@@ -1,9 +1,10 @@
 /* poseidon mean: computes the mean image of a data set, for transform_param's mean_file. */
 #include "commands/commands.h"
-#include "convert/image_stream.h"
+#include "commands/image_stream.h"
 #include "commands/options.h"
 #include "commands/output_guard.h"
 
+#include "convert/mean_image.h"
 #include "watch/signals.h"
 #include "util/error.h"
 #include "util/json.h"
@@ -13,11 +14,11 @@
 #include <stdio.h>
 
 struct averaging {
-    char *path; /* borrowed from argv */
+    const char *path, *out; /* borrowed from argv; out NULL: print only the means of channels */
     bool force, json, force_color, force_gray;
     int threads;
     struct source *source;
-    struct image_outputs outputs; /* mean NULL: print only the means of channels */
+    struct mean_image mean;
 };
 
 static int arguments_parse(struct averaging *a, int argc, char **argv)
@@ -49,7 +50,7 @@ static int arguments_parse(struct averaging *a, int argc, char **argv)
     if (status)
         return status;
     a->path = argv[1];
-    a->outputs.mean = nwords > 1 ? argv[2] : NULL;
+    a->out = nwords > 1 ? argv[2] : NULL;
     return 0;
 }
 
@@ -67,7 +68,7 @@ static int add_image(void *context, uint64_t number, const struct streamed *imag
 
     if (image->failed)
         return error_set("%s", image->error);
-    return mean_image_add(&a->outputs.sum, &record->shape, record->type, record->data)
+    return mean_image_add(&a->mean, &record->shape, record->type, record->data)
                ? error_context("%s: record %llu", a->path, (unsigned long long)number)
                : 0;
 }
@@ -77,12 +78,12 @@ static int result_json(const struct averaging *a)
     struct json json = {.depth = 0};
 
     json_object_begin(&json);
-    json_put_string(&json, "file", a->outputs.mean);
-    json_put_uint(&json, "records", a->outputs.sum.count);
-    json_put_ints(&json, "shape", a->outputs.sum.shape.naxes, a->outputs.sum.shape.dim);
+    json_put_string(&json, "file", a->out);
+    json_put_uint(&json, "records", a->mean.count);
+    json_put_ints(&json, "shape", a->mean.shape.naxes, a->mean.shape.dim);
     json_put_array(&json, "mean_value");
-    for (int64_t c = 0; c < a->outputs.sum.shape.dim[0]; c++)
-        json_double(&json, mean_image_channel(&a->outputs.sum, c));
+    for (int64_t c = 0; c < a->mean.shape.dim[0]; c++)
+        json_double(&json, mean_image_channel(&a->mean, c));
     json_array_end(&json);
     json_object_end(&json);
     return json_print(&json, stdout);
@@ -93,27 +94,24 @@ static int result_print(const struct averaging *a)
 {
     if (a->json)
         return result_json(a);
-    for (int64_t c = 0; c < a->outputs.sum.shape.dim[0]; c++)
-        printf("mean_value channel [%lld]: %g\n", (long long)c,
-               mean_image_channel(&a->outputs.sum, c));
-    if (a->outputs.mean)
-        printf("%s: the mean of %s of %lldx%lldx%lld\n", a->outputs.mean,
-               units_count((long long)a->outputs.sum.count, "image").text,
-               (long long)a->outputs.sum.shape.dim[0], (long long)a->outputs.sum.shape.dim[1],
-               (long long)a->outputs.sum.shape.dim[2]);
+    for (int64_t c = 0; c < a->mean.shape.dim[0]; c++)
+        printf("mean_value channel [%lld]: %g\n", (long long)c, mean_image_channel(&a->mean, c));
+    if (a->out)
+        printf("%s: the mean of %s of %lldx%lldx%lld\n", a->out,
+               units_count((long long)a->mean.count, "image").text, (long long)a->mean.shape.dim[0],
+               (long long)a->mean.shape.dim[1], (long long)a->mean.shape.dim[2]);
     return 0;
 }
 
 static int average(struct averaging *a)
 {
     static const char *const ends[] = {".h5", ".hdf5", ".binaryproto", NULL};
-    const char *out = a->outputs.mean;
     enum image_color color = a->force_color  ? IMAGE_COLOR
                              : a->force_gray ? IMAGE_GRAY
                                              : IMAGE_AS_STORED;
 
-    if ((out && (output_check(out, a->force, 1, (const char *const *)&a->path) ||
-                 output_check_ending(out, ends))) ||
+    if ((a->out &&
+         (output_check(a->out, a->force, 1, &a->path) || output_check_ending(a->out, ends))) ||
         source_open_images(a->path, false, color, &a->source))
         return -1;
     const struct image_stream stream = {.count = a->source->nrecords,
@@ -121,13 +119,12 @@ static int average(struct averaging *a)
                                         .progress = !a->json,
                                         .read = read_image,
                                         .take = add_image,
-                                        .outputs = &a->outputs,
-                                        .interrupted = signals_pending,
-                                        .release = signals_release,
                                         .context = a};
 
     signals_hold();
-    return image_stream_run(&stream) || image_outputs_commit(&a->outputs) ? -1 : result_print(a);
+    if (image_stream_run(&stream) || (a->out && mean_image_write(&a->mean, a->out)))
+        return -1;
+    return result_print(a);
 }
 
 int command_mean(int argc, char **argv)
@@ -138,7 +135,7 @@ int command_mean(int argc, char **argv)
     if (status)
         return status;
     status = average(&a);
-    image_outputs_free(&a.outputs);
+    mean_image_free(&a.mean);
     source_close(a.source);
     signals_release();
     return status;

@@ -8,6 +8,7 @@
 #include "util/path.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 int mean_image_add(struct mean_image *mean, const struct shape *shape, enum source_type type,
                    const void *data)
@@ -87,19 +88,24 @@ static int binaryproto_write(const struct mean_image *mean, float *values, size_
     return status;
 }
 
-int mean_image_write(const struct mean_image *mean, const char *name, const char *path)
+int mean_image_write(const struct mean_image *mean, const char *path)
 {
     size_t elems = shape_elems(&mean->shape);
-    float *values;
-    int status;
+    char *temp = file_temp_name(path);
+    float *values = NULL;
+    int status = temp ? ALLOC(values, elems, "the mean image") : -1;
 
-    if (ALLOC(values, elems, "the mean image"))
-        return -1;
-    for (size_t e = 0; e < elems; e++)
+    for (size_t e = 0; e < elems && !status; e++)
         values[e] = (float)(mean->sum[e] / (double)mean->count);
-    status = path_ends(name, ".binaryproto") ? binaryproto_write(mean, values, elems, path)
-                                             : hdf5_write(mean, values, path);
+    if (!status)
+        status = path_ends(path, ".binaryproto") ? binaryproto_write(mean, values, elems, temp)
+                                                 : hdf5_write(mean, values, temp);
+    if (!status)
+        status = file_commit(temp, path);
+    else if (temp)
+        unlink(temp);
     free(values);
+    free(temp);
     return status;
 }
 

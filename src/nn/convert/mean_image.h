@@ -18,9 +18,9 @@ int mean_image_add(struct mean_image *mean, const struct shape *shape, enum sour
 /* Returns the mean of channel c over all pixels. Needs at least one image. */
 double mean_image_channel(const struct mean_image *mean, int64_t c);
 
-/* Writes the mean to `path`: as Caffe's BlobProto (1,C,H,W) if `name` ends in .binaryproto, else as
- * HDF5: data set `mean`, float C,H,W. After a failure the caller removes the file. */
-int mean_image_write(const struct mean_image *mean, const char *name, const char *path);
+/* Writes the mean, whole or not at all: as Caffe's BlobProto (1,C,H,W) if `path` ends in
+ * .binaryproto, else as HDF5: data set `mean`, float C,H,W. */
+int mean_image_write(const struct mean_image *mean, const char *path);
 
 void mean_image_free(struct mean_image *mean);
 

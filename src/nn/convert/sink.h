@@ -19,8 +19,7 @@ struct sink;
 
 struct sink_i {
     int (*add)(struct sink *sink, const struct sample *sample);
-    int (*commit)(struct sink *sink); /* completes the file, and names it */
-    void (*close)(struct sink *sink); /* removes an uncommitted file; frees the sink */
+    int (*close)(struct sink *sink, int status); /* does the work of sink_close */
 };
 
 struct sink { /* first member of each kind's own struct */
@@ -56,20 +55,14 @@ static inline int sink_add(struct sink *sink, const struct sample *sample)
     return sink->i->add(sink, sample);
 }
 
-/* Completes and names the sink's file, and frees the sink. After a failure no file is left. */
-static inline int sink_commit(struct sink *sink)
+/* Completes and names the sink's file if `status` is 0, else removes the file; frees the sink and
+ * sets it to NULL. NULL is allowed. Returns the status; after a failure no file is left. */
+static inline int sink_close(struct sink **sink, int status)
 {
-    int status = sink->i->commit(sink);
+    struct sink *open = *sink;
 
-    sink->i->close(sink);
-    return status;
-}
-
-/* Removes the sink's file and frees the sink. NULL is allowed. */
-static inline void sink_discard(struct sink *sink)
-{
-    if (sink)
-        sink->i->close(sink);
+    *sink = NULL;
+    return open ? open->i->close(open, status) : status;
 }
 
 #endif

@@ -39,33 +39,6 @@ static int labels_write(hid_t file, const char *path, const void *label, size_t 
 
 /* ---- the sink ---- */
 
-/* Closes the file. Called with HDF5's lock held. */
-static int file_close(struct hdf5_sink *self)
-{
-    int status = h5_output_close(&self->data);
-
-    if (self->file >= 0 && H5Fclose(self->file) < 0 && status == 0)
-        status = h5_write_failed(self->sink.temp);
-    self->file = -1;
-    return status;
-}
-
-static void hdf5_close(struct sink *sink)
-{
-    struct hdf5_sink *self = (struct hdf5_sink *)sink;
-
-    h5_lock();
-    file_close(self);
-    h5_unlock();
-    if (sink->temp)
-        unlink(sink->temp);
-    strbuf_free(&self->block);
-    strbuf_free(&self->label);
-    free(sink->temp);
-    free(sink->path);
-    free(self);
-}
-
 /* Creates the data set for images of the first image's shape. Called with HDF5's lock held. */
 static int h5_data_create(struct hdf5_sink *self, const struct shape *shape)
 {
@@ -126,35 +99,44 @@ static int hdf5_add(struct sink *sink, const struct sample *sample)
     return status;
 }
 
+/* Writes the rest of the contents. Called with HDF5's lock held. */
 static int contents_finish(struct hdf5_sink *self)
 {
     const char *path = self->sink.temp;
 
-    if (h5_block_write(self) ||
+    return error_status(
+        h5_block_write(self) ||
         labels_write(self->file, path, self->label.bytes, self->sink.count) ||
         h5_attribute_write_texts(self->file, path, "source", 1, &self->o.source) ||
         (self->o.nclasses && h5_attribute_write_texts(self->file, path, "classes", self->o.nclasses,
-                                                      (const char *const *)self->o.class_name)))
-        return -1;
-    return file_close(self);
+                                                      (const char *const *)self->o.class_name)));
 }
 
-static int hdf5_commit(struct sink *sink)
+static int hdf5_close(struct sink *sink, int status)
 {
     struct hdf5_sink *self = (struct hdf5_sink *)sink;
-    int status;
 
     h5_lock();
-    status = contents_finish(self);
+    if (!status)
+        status = contents_finish(self);
+    if (h5_output_close(&self->data))
+        status = -1;
+    if (self->file >= 0 && H5Fclose(self->file) < 0 && !status)
+        status = h5_write_failed(sink->temp);
     h5_unlock();
-    return status ? -1 : file_commit(sink->temp, sink->path);
+    if (!status)
+        status = file_commit(sink->temp, sink->path);
+    else if (sink->temp)
+        unlink(sink->temp);
+    strbuf_free(&self->block);
+    strbuf_free(&self->label);
+    free(sink->temp);
+    free(sink->path);
+    free(self);
+    return status;
 }
 
-static const struct sink_i hdf5_i = {
-    .add = hdf5_add,
-    .commit = hdf5_commit,
-    .close = hdf5_close,
-};
+static const struct sink_i hdf5_i = {.add = hdf5_add, .close = hdf5_close};
 
 int sink_create_hdf5(const char *path, const struct sink_options *o, struct sink **out)
 {
@@ -168,19 +150,15 @@ int sink_create_hdf5(const char *path, const struct sink_options *o, struct sink
     self->file = self->data.id = -1;
     self->sink.path = strdup(path);
     self->sink.temp = self->sink.path ? file_temp_name(path) : NULL;
-    if (!self->sink.temp) {
-        hdf5_close(&self->sink);
-        return error_memory(strlen(path), "a path");
-    }
+    if (!self->sink.temp)
+        return hdf5_close(&self->sink, error_memory(strlen(path), "a path"));
     h5_lock();
     self->file = H5Fcreate(self->sink.temp, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     if (self->file < 0)
         h5_write_failed(self->sink.temp);
     h5_unlock();
-    if (self->file < 0) {
-        hdf5_close(&self->sink);
-        return -1;
-    }
+    if (self->file < 0)
+        return hdf5_close(&self->sink, -1);
     *out = &self->sink;
     return 0;
 }

@@ -101,22 +101,6 @@ static int lmdb_failed(const struct lmdb_sink *self, int code)
                      mdb_strerror(find_reason(self, code)));
 }
 
-static void lmdb_close(struct sink *sink)
-{
-    struct lmdb_sink *self = (struct lmdb_sink *)sink;
-
-    if (self->has_temp)
-        folder_remove(sink->temp);
-    if (self->txn)
-        mdb_txn_abort(self->txn);
-    if (self->env)
-        mdb_env_close(self->env);
-    strbuf_free(&self->value);
-    free(sink->temp);
-    free(sink->path);
-    free(self);
-}
-
 static int txn_begin(struct lmdb_sink *self, size_t next)
 {
     int code;
@@ -216,26 +200,31 @@ static int folder_commit(const char *temp, const char *path)
     return status;
 }
 
-static int lmdb_commit(struct sink *sink)
+static int lmdb_close(struct sink *sink, int status)
 {
     struct lmdb_sink *self = (struct lmdb_sink *)sink;
-    int status = txn_end(self), code;
+    int code;
 
-    if (status == 0 && (code = mdb_env_sync(self->env, 1)) != 0)
+    if (!status)
+        status = txn_end(self);
+    if (!status && (code = mdb_env_sync(self->env, 1)) != 0)
         status = lmdb_failed(self, code);
-    mdb_env_close(self->env);
-    self->env = NULL;
-    if (status || classes_write(self) || folder_commit(sink->temp, sink->path))
-        return -1;
-    self->has_temp = false; /* the temporary folder is now the final one */
-    return 0;
+    if (self->txn)
+        mdb_txn_abort(self->txn);
+    if (self->env)
+        mdb_env_close(self->env);
+    if (!status)
+        status = error_status(classes_write(self) || folder_commit(sink->temp, sink->path));
+    if (status && self->has_temp)
+        folder_remove(sink->temp);
+    strbuf_free(&self->value);
+    free(sink->temp);
+    free(sink->path);
+    free(self);
+    return status;
 }
 
-static const struct sink_i lmdb_i = {
-    .add = lmdb_add,
-    .commit = lmdb_commit,
-    .close = lmdb_close,
-};
+static const struct sink_i lmdb_i = {.add = lmdb_add, .close = lmdb_close};
 
 static int env_open(struct lmdb_sink *self)
 {
@@ -271,14 +260,10 @@ int sink_create_lmdb(const char *path, const struct sink_options *o, struct sink
         length--;
     self->sink.path = strndup(path, length);
     self->sink.temp = self->sink.path ? file_temp_name(self->sink.path) : NULL;
-    if (!self->sink.temp) {
-        lmdb_close(&self->sink);
-        return error_memory(length, "a path");
-    }
-    if (env_open(self)) {
-        lmdb_close(&self->sink);
-        return -1;
-    }
+    if (!self->sink.temp)
+        return lmdb_close(&self->sink, error_memory(length, "a path"));
+    if (env_open(self))
+        return lmdb_close(&self->sink, -1);
     *out = &self->sink;
     return 0;
 }
