@@ -232,9 +232,15 @@ class Errors(FolderCase):
             noise = np.random.default_rng(1).integers(0, 256, (20, 1, 8, 8), dtype=np.uint8)
             d[:20], d[20:40], d[40:], f["label"] = noise, 0, noise, np.arange(60) % 10
             self.assertEqual([d.id.get_chunk_info(i).filter_mask for i in range(3)], [1, 0, 1])
+        with open(self.path("data.h5"), "rb") as f:  # h5py's filter, by the number and name of one that nobody has
+            content = bytearray(f.read())
+        at = content.index(b"lzf\0")
+        content[at - 8:at - 6], content[at:at + 3] = (32015).to_bytes(2, "little"), b"zst"
+        with open(self.path("data.h5"), "wb") as f:
+            f.write(content)
         for more in (["--dry-run"], []):
             self.refused(self.train(1, more=more), "layer 'input'", "data.h5: data set 'data' is compressed by filter "
-                         "32000 (lzf)", "h5repack -f GZIP=1 IN OUT")
+                         "32015 (zst)", "h5repack -f GZIP=1 IN OUT")
         for damaged in (0, 1, 2):
             with h5py.File(self.path("data.h5"), "w") as f:
                 d = f.create_dataset("data", data=np.resize(noise, (60, 1, 8, 8)), chunks=(20, 1, 8, 8), compression="gzip")

@@ -150,7 +150,7 @@ START_TEST(bad_image_files_say_what_is_wrong)
         {"bad_empty_records.h5", {"empty records", "12x3x0x6"}},
         {"bad_many_labels.h5", {"'label' has shape 12x4", "one label per record"}},
         {"bad_text.h5", {"'label' holds text", "expected integers or floats"}},
-        {"bad_lzf.h5", {"'data' is compressed by filter 32000 (lzf)", "h5repack -f GZIP=1"}},
+        {"bad_filter.h5", {"'data' is compressed by filter 32015 (zst)", "h5repack -f GZIP=1"}},
         {"bad_group.h5", {"'data' cannot be opened as a data set"}},
         {"bad_driver_block.h5",
          {"truncated HDF5 file of 49 bytes", "information block of 4022206472"}},
@@ -179,6 +179,20 @@ START_TEST(a_relative_name_that_is_missing_names_the_current_folder)
     ck_assert_ptr_nonnull(getcwd(here, sizeof here));
     expect_error(source_open_images("nowhere.h5", true, IMAGE_AS_STORED, &source),
                  "nowhere.h5: no such file", here);
+}
+END_TEST
+
+START_TEST(lzf_of_h5py_is_decoded)
+{
+    struct source *source = open_images("lzf.h5");
+    uint8_t data[12 * 90];
+    float label[12];
+    void *out[] = {data, label};
+
+    expect_ok(source->i->read(source, 0, 12, out));
+    for (int e = 0; e < 12 * 90; e++)
+        ck_assert_uint_eq(data[e], (7 * (e / 90) + e % 90) % 256);
+    source_close(source);
 }
 END_TEST
 
@@ -217,6 +231,27 @@ static const char *copy(const char *name, long length, long damage)
     free(bytes);
     return path;
 }
+
+/* An altered chunk gives an error or other values, and nothing is written beyond the chunk. */
+START_TEST(damaged_lzf_is_an_error_or_other_values)
+{
+    int refused = 0;
+
+    for (long at = 5056; at < 5459; at++) { /* the three chunks */
+        struct source *source;
+        uint8_t data[12 * 90 + 1];
+        float label[12];
+        void *out[] = {data, label};
+
+        data[12 * 90] = 77;
+        expect_ok(source_open_images(copy("lzf.h5", -1, at), true, IMAGE_AS_STORED, &source));
+        refused += source->i->read(source, 0, 12, out) != 0;
+        ck_assert_uint_eq(data[12 * 90], 77);
+        source_close(source);
+    }
+    ck_assert_int_gt(refused, 20);
+}
+END_TEST
 
 START_TEST(truncated_files_say_so)
 {
@@ -355,6 +390,8 @@ SUITE_IN(folder, "input: HDF5 sources")
     tcase_add_test(tcase, records_beyond_the_end_are_refused);
     tcase_add_test(tcase, bad_image_files_say_what_is_wrong);
     tcase_add_test(tcase, a_relative_name_that_is_missing_names_the_current_folder);
+    tcase_add_test(tcase, lzf_of_h5py_is_decoded);
+    tcase_add_test(tcase, damaged_lzf_is_an_error_or_other_values);
     tcase_add_test(tcase, booleans_of_numpy_are_0_and_1);
     tcase_add_test(tcase, truncated_files_say_so);
     tcase_add_test(tcase, damaged_files_never_crash);

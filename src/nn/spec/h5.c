@@ -1,6 +1,7 @@
 /* HDF5 helpers. The trick: only HDF5's innermost error entry says something useful, so messages
  * quote that entry and leave out the twenty above. */
 #include "spec/h5.h"
+#include "spec/h5_lzf.h"
 
 #include "util/alloc.h"
 #include "util/file.h"
@@ -30,6 +31,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void library_prepare(void)
 {
     H5dont_atexit();
+    h5_lzf_register();
 }
 
 void h5_lock(void)

@@ -53,7 +53,12 @@ def sources():
     write("bad_empty_records.h5", data=data[:, :, :0], label=label)
     write("bad_many_labels.h5", data=data, label=np.zeros((12, 4)))
     write("bool.h5", data=data > 3, label=label)
-    write("bad_lzf.h5", data=(data, dict(chunks=(5, 3, 5, 6), compression="lzf")), label=label)
+    write("lzf.h5", data=(data, dict(chunks=(5, 3, 5, 6), compression="lzf")), label=label)
+    with open(os.path.join(HERE, "lzf.h5"), "rb") as lzf, open(os.path.join(HERE, "bad_filter.h5"), "wb") as other:  # a filter that nobody has
+        content = bytearray(lzf.read())
+        at = content.index(b"lzf\0")
+        content[at - 8:at - 6], content[at:at + 3] = (32015).to_bytes(2, "little"), b"zst"
+        other.write(content)
     with create("bad_text.h5") as f:
         f["data"] = data
         f.create_dataset("label", data=np.array([b"cat"] * 12))
