@@ -60,9 +60,15 @@ rm -f run_iter_* run.run
 case $(${MPIRUN:-mpirun} --version) in
 *'Open MPI'*)
     # too short a time is told of as soon as an iteration was timed
-    export OMPI_MCA_odls_base_sigkill_timeout=0
-    train 2 soon.log --solver=solver.prototxt --batch=8 --max-iter=2
-    grep -q 'mpirun kills its ranks 0 s after Ctrl-C: send mpirun SIGUSR1 instead' soon.log || fail 'nothing is said of Ctrl-C in two iterations'
+    long='--solver=solver.prototxt --batch=8 --max-iter=2 --comm=ps --tune=bandwidth-mbps=10'
+    # shellcheck disable=SC2086 # words
+    train 2 soon.log $long
+    grep -q 'mpirun kills its ranks 2 s after Ctrl-C: send mpirun SIGUSR1 instead' soon.log || fail 'nothing is said of Ctrl-C in two iterations'
+    rm -f run_iter_* run.run
+    export OMPI_MCA_odls_base_sigkill_timeout=0 # as job scripts do, whose mpirun sees no signal
+    # shellcheck disable=SC2086
+    train 2 soon.log $long
+    grep 'after Ctrl-C' soon.log && fail 'something is said of Ctrl-C where mpirun sees none'
     rm -f run_iter_* run.run
     export OMPI_MCA_odls_base_sigkill_timeout=$((2 + took))
     # mpirun reads nothing meanwhile: a run that says much fills the pipe, and stands still before SIGTERM comes

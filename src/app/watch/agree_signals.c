@@ -46,7 +46,7 @@ static int64_t iterations_to_next(struct monitor *monitor, int64_t iteration)
 /* ---- time, on rank 0 ---- */
 
 /* Warns if Open MPI's mpirun, on a signal, may kill its ranks before an iteration and a snapshot
- * are done. */
+ * are done. Not with a patience of 0: job scripts set it, and keep signals from mpirun. */
 static void warn_of_launcher(struct monitor *monitor)
 {
     const char *patience = getenv("OMPI_MCA_odls_base_sigkill_timeout");
@@ -57,7 +57,7 @@ static void warn_of_launcher(struct monitor *monitor)
     if (monitor->signals.warned || monitor->signals.slowest == 0 || job_rehearses(monitor->job))
         return;
     monitor->signals.warned = true;
-    if (!getenv("OMPI_COMM_WORLD_SIZE") || getenv("SLURM_STEP_ID") || needs <= lives)
+    if (!getenv("OMPI_COMM_WORLD_SIZE") || getenv("SLURM_STEP_ID") || needs <= lives || lives <= 0)
         return;
     LOG_INFO(monitor->job->log,
              "Stopping and saving takes up to %.0f s here, but mpirun kills its ranks %.0f s after "
