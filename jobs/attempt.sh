@@ -4,8 +4,8 @@
 #
 # The caller sets attempt_name (for messages) and attempt_state, a file that outlives the attempt. What happens is
 # noted there line by line: "start", "begun" (training), "reached N" (iterations, each time that they have grown by a
-# tenth), "snapshot N", "stopped", "memory" (a rank was killed for it). The notes are taken from the log's lines as they pass, so that they are there even when
-# this host dies.
+# tenth), "snapshot N", "stopped", "memory" (a rank was killed for it). The notes are taken from the log's lines as they
+# pass, so that they are there even when this host dies.
 
 attempt_stopped='' attempt_is_late='' attempt_training=''
 

@@ -22,7 +22,7 @@ CPU engine|H|9291|src/nn/engine/cpu/*
 replay engine, profiles|H|632|src/nn/engine/replay/*
 CUDA engine|H|9709|cuda/*
 layers|H|4495|src/nn/layers/*
-net|H|3092|src/nn/net/*
+net|H|3090|src/nn/net/*
 input: feeder, transform, lists, HDF5, names|H|3330|src/nn/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
 a new order in each epoch, reading ahead|N|258|src/nn/input/{ahead,shuffle}.*
 augmentation|c|231|src/nn/input/augment.*
@@ -47,7 +47,7 @@ weights in Caffe'"'"'s other form|N|276|src/nn/snapshot/weights.* src/app/comman
 report|N|2084|src/app/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/app/say/result.c
 CSV, TensorBoard|c|470|src/app/report/curves.* src/app/say/metrics.c
 trace, timeline|c|1047|src/base/trace/* src/comm/timeline/*
-trainer|H|4320|src/app/job/{course,job,nets,policy,rates,trainer_options}.* src/app/compute/{compute,net_exchange,place_updates}.* src/app/keep/scores.* src/app/say/{display,output,start_log,timing}.* src/app/loop/*
+trainer|H|4322|src/app/job/{course,job,nets,policy,rates,trainer_options}.* src/app/compute/{compute,net_exchange,place_updates}.* src/app/keep/scores.* src/app/say/{display,output,start_log,timing}.* src/app/loop/*
 moving average of the weights|N|204|src/app/compute/average.*
 dry run, made-up data|c|501|src/app/say/dry_run.* src/app/compute/fake_data.*
 agreement of ranks|N|1232|src/app/job/agree_job.* src/app/watch/agree_signals.c src/app/commands/handshake.* src/base/util/{agree,agreement,launcher,ranks}.*

@@ -1,5 +1,5 @@
-/* Finds the causes of bad links. A host is blamed if all its links are bad. A bad link that one
- * host explains is not held against the host at the other end. */
+/* Finds the causes of bad links. A host is blamed if all its links are bad. If one
+ * host is to blame for a link, the host at the other end is not. */
 #include "commands/doctor_links.h"
 
 #include "util/units.h"

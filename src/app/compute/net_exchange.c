@@ -86,9 +86,11 @@ void net_exchange_share_memory(struct net_exchange *mine, const struct exchange 
 {
     struct node *node = exchange->node;
 
-    if (node_shares_memory(node))
-        net_use_arenas(mine->compute->net, node->values, node_grads(node, node->rank),
-                       node->rank == 0);
+    if (node_shares_memory(node)) {
+        net_use_arenas(mine->compute->net, node->values, node_grads(node, node->rank));
+        if (node->rank > 0)
+            net_leave_values(mine->compute->net);
+    }
 }
 
 static struct exchange_net net_of(const struct net_exchange *mine)

@@ -72,7 +72,7 @@ void monitor_pace(struct monitor *monitor)
 
     if (monitor->job->rank != 0)
         return;
-    /* decays, so that one slow iteration is forgotten after some dozens */
+    /* `slowest` decays, so that one slow iteration counts for a few dozen iterations only */
     if (monitor->signals.passed > 0)
         monitor->signals.slowest = fmax(lapse, 0.98 * monitor->signals.slowest);
     monitor->signals.passed = now;

@@ -177,7 +177,7 @@ struct layer_i {
      * global order. */
     int (*mark)(const struct layer *layer, struct layer_data_mark *out);
     int (*look)(const struct layer *layer, double seconds, struct source_survey *out);
-    /* Tells how the layer prepares images. After setup. NULL: the layer's values are not images. */
+    /* Gets the layer's preparation of images. After setup. NULL: its values are not images. */
     void (*images)(const struct layer *layer, struct layer_images *out);
     int (*seek)(struct layer *layer, uint64_t first_sample);
     /* DummyData only: turns a top into labels below `classes` (0: any number). After setup. */

@@ -31,11 +31,10 @@ static int allocate_arena(struct net *net, const char *what, float **host, float
     return *host ? 0 : -1;
 }
 
-void net_use_arenas(struct net *net, float *values, float *grads, bool fill)
+void net_use_arenas(struct net *net, float *values, float *grads)
 {
     net->internals->given_values = values;
     net->internals->given_grads = grads;
-    net->internals->leave_values = !fill;
 }
 
 void net_leave_values(struct net *net)

@@ -98,9 +98,8 @@ int net_explain(const char *notices);
 /* Before net_build: places the arenas in the caller's memory, net->elems floats each, aligned to a
  * cache line, which must outlive the net; for engines that compute in host memory. Several nets
  * that train together may share `values`; `grads` is this net's alone. Parameters that a pass
- * itself changes (BatchNorm's running sums) then get memory outside `values`. fill: this net writes
- * the initial values. */
-void net_use_arenas(struct net *net, float *values, float *grads, bool fill);
+ * itself changes (BatchNorm's running sums) then get memory outside `values`. */
+void net_use_arenas(struct net *net, float *values, float *grads);
 
 /* Before net_build: gives the blob memory of its own, so that values and gradient can be read after
  * any pass. NULL: every blob. Without net_keep only outputs, loss tops and tops of data layers are
@@ -108,7 +107,7 @@ void net_use_arenas(struct net *net, float *values, float *grads, bool fill);
 void net_keep(struct net *net, const struct blob *blob);
 
 /* Before net_build: leaves parameters without initial values, but for statistics, because a
- * snapshot gives them. */
+ * snapshot or another net that shares `values` gives them. */
 void net_leave_values(struct net *net);
 
 /* Before net_build: makes net_build fail, before it allocates blobs, if the net's memory would
