@@ -52,7 +52,6 @@ clusters.md#containers
 /dev/shm has %s left
 performance.md
 is bound to one core
-Reading is the bottleneck
 Training waited for input
 load imbalance: of
 communication.md#ranks-of-one-host

@@ -64,26 +64,5 @@ print("\n".join(bad))
 sys.exit(bool(bad))
 EOF
 
-# --data: the reading alone, beside the net's pace
-refuses '*--data: no layer of the net reads data in phase TRAIN*' time --model=net.prototxt --iterations=1 --data
-sed "s|^layer { name: \"in\".*|layer { name: \"in\" type: \"Data\" top: \"x\" data_param { source: 'gone_lmdb' batch_size: 8 } }|" net.prototxt >gone.prototxt
-refuses '*--data: gone.prototxt:2: layer *gone_lmdb: no such file*' time --model=gone.prototxt --iterations=1 --data
-sed "s|gone_lmdb|$abs_top_srcdir/tests/data/input/lmdb_big|" gone.prototxt >data.prototxt
-works '*Reading alone: * images/s by * thread*, * ms of a core for each; the net takes * images/s.*is the bottleneck*' \
-    time --model=data.prototxt --iterations=2 --data
-works '' time --model=data.prototxt --iterations=2 --data --json
-printf '%s' "$out" >time.json
-"$python" - <<'EOF' || fail 'the pace of the data does not agree'
-import json
-t = json.load(open("time.json"))
-r, near = t["reading"], lambda a, b: abs(a - b) < 1e-4 * b
-net, slower = r["net_images_per_second"], min(r["net_images_per_second"], r["images_per_second"])
-assert near(net, 8e3 / t["forward_backward_ms"]), net
-assert r["bottleneck"] == ("reading" if r["images_per_second"] < net else "net")
-assert r["threads"] >= 1 and near(r["cores_used"], slower * r["processor_ms_per_image"] * 1e-3)
-# nobody has more processor time than there is
-assert 0 < r["images_per_second"] * r["processor_ms_per_image"] * 1e-3 < 1.1 * r["cores"] + 1, r
-EOF
-
 refuses '*--threads*1,2*' time --model=net.prototxt --iterations=1 --threads=1,2
 finish

@@ -1,7 +1,6 @@
 /* poseidon time: times every layer, forward and backward, and prints Caffe's lines. Untimed passes
  * come first, so that set-up costs are not counted. */
 #include "commands/commands.h"
-#include "commands/data_pace.h"
 #include "commands/model.h"
 #include "commands/options_rows.h"
 #include "commands/output_guard.h"
@@ -24,8 +23,7 @@ struct timing {
     const char *profile;
     struct computing computing;
     int iterations;
-    bool json, force, data;
-    struct data_pace pace;
+    bool json, force;
     struct log log;
     struct model model;
     double *forward, *backward; /* per layer: seconds, summed over iterations */
@@ -37,8 +35,6 @@ static int parse(struct timing *t, int argc, char **argv)
 {
     const struct option own[] = {
         {"iterations", OPTION_COUNT, &t->iterations, "N", "timed passes (default 50)"},
-        {"data", OPTION_FLAG, &t->data, NULL,
-         "also read the net's data for two seconds, and compare its rate with the net's"},
         {"profile", OPTION_TEXT, &t->profile, "FILE",
          "write the times as CSV, for train --engine=replay"},
         {"force", OPTION_FLAG, &t->force, NULL, "replace the profile if it exists"},
@@ -53,12 +49,11 @@ static int parse(struct timing *t, int argc, char **argv)
         .net_rows = ROWS_OF_SHAPES,
         .net = &t->model_options,
         .computing = &t->computing,
-        .about = "Measures every layer, forward and backward, on blank input; without --data, only "
-                 "the shape of the data is read. Each time is compared with its floor: the layer's "
-                 "operations at this machine's rate of matrix products, or its bytes at the "
-                 "memory's rate, the longer of the two. Both rates are measured first. Layers that "
-                 "stay in the caches can be faster. The lines have the form of Caffe's log and go "
-                 "to standard error.",
+        .about = "Measures every layer, forward and backward, on blank input; only the shape of the "
+                 "data is read. Each time is compared with its floor: the layer's operations at "
+                 "this machine's rate of matrix products, or its bytes at the memory's rate, the "
+                 "longer of the two. Both rates are measured first. Layers that stay in the caches "
+                 "can be faster. The lines have the form of Caffe's log and go to standard error.",
     };
 
     int status = options_parse(&line, argc, argv, NULL);
@@ -107,11 +102,6 @@ static int whole_pass(struct timing *t, const struct pass *pass)
     if (net_forward(net, pass, NULL, NULL) || (net->train && net_backward(net, pass, true, NULL)))
         return -1;
     return roofline_finish(&t->model.engine);
-}
-
-static double images_per_second(const struct timing *t)
-{
-    return net_batch(t->model.net) * t->iterations / t->total;
 }
 
 static double sum(const struct timing *t, const double *seconds)
@@ -213,8 +203,6 @@ static void print_log(struct timing *t)
              t->roofline.flops * 1e-9, t->roofline.bandwidth * 1e-9, floor * 1e3,
              floor > 0 ? whole / floor : 0, whole < floor ? " Much of the data is in cache." : "");
     LOG_INFO(&t->log, "Total Time: %g ms.%s", t->total * 1e3, assumed);
-    if (t->data)
-        data_pace_print(&t->pace, images_per_second(t), &t->log);
     LOG_INFO(&t->log, "*** Benchmark ends ***");
 }
 
@@ -314,8 +302,6 @@ static int print_json(struct timing *t)
     json_put_double(&json, "bandwidth_gbytes_per_second", t->roofline.bandwidth * 1e-9);
     json_put_double(&json, "floor_ms", floor * 1e3);
     json_put_double(&json, "times_floor", floor > 0 ? t->total / t->iterations / floor : 0);
-    if (t->data)
-        data_pace_json(&t->pace, images_per_second(t), &json);
     json_put_array(&json, "layers");
     for (int i = 0; i < net->nlayers; i++) {
         json_object_begin(&json);
@@ -414,8 +400,6 @@ static int measure(struct timing *t)
         return -1;
     if (t->model.notices && *t->model.notices)
         LOG_INFO(&t->log, "%.*s", (int)(strlen(t->model.notices) - 1), t->model.notices);
-    if (t->data && data_pace_measure(&t->model, &t->model_options, t->computing.engine, &t->pace))
-        return -1;
     if (model_build(&t->model, t->computing.engine, &t->computing.options, 1))
         return -1;
     n = (size_t)t->model.net->nlayers + 1;
