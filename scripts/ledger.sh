@@ -21,9 +21,9 @@ device: memory, copies, codecs, rules, sums|H|1520|src/base/device/{codec,device
 CPU engine|H|9291|src/nn/engine/cpu/*
 replay engine, profiles|H|632|src/nn/engine/replay/*
 CUDA engine|H|9709|cuda/*
-layers|H|4495|src/nn/layers/*
-net|H|3090|src/nn/net/*
-input: feeder, transform, lists, HDF5, names|H|3330|src/nn/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
+layers|H|4483|src/nn/layers/*
+net|H|3081|src/nn/net/*
+input: feeder, transform, lists, HDF5, names|H|3294|src/nn/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
 a new order in each epoch, reading ahead|N|258|src/nn/input/{ahead,shuffle}.*
 augmentation|c|231|src/nn/input/augment.*
 LMDB and LevelDB readers|N|785|src/nn/input/format/kv*.*
@@ -44,15 +44,15 @@ libposeidon: tensors on GPUs|H|297|src/comm/library/place.* src/base/device/modu
 snapshots in Caffe'"'"'s two forms|H|2930|src/nn/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
 kept snapshots, the run and its lock|N|2690|src/app/keep/{snapshot_writer,kept_list,prefix_lock}.* src/app/keep/run*.*
 weights in Caffe'"'"'s other form|N|276|src/nn/snapshot/weights.* src/app/commands/command_convert_weights.c
-report|N|2084|src/app/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/app/say/result.c
+report|N|2076|src/app/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/app/say/result.c
 CSV, TensorBoard|c|470|src/app/report/curves.* src/app/say/metrics.c
 trace, timeline|c|1047|src/base/trace/* src/comm/timeline/*
 trainer|H|4322|src/app/job/{course,job,nets,policy,rates,trainer_options}.* src/app/compute/{compute,net_exchange,place_updates}.* src/app/keep/scores.* src/app/say/{display,output,start_log,timing}.* src/app/loop/*
 moving average of the weights|N|204|src/app/compute/average.*
 dry run, made-up data|c|501|src/app/say/dry_run.* src/app/compute/fake_data.*
-agreement of ranks|N|1232|src/app/job/agree_job.* src/app/watch/agree_signals.c src/app/commands/handshake.* src/base/util/{agree,agreement,launcher,ranks}.*
+agreement of ranks|N|1215|src/app/job/agree_job.* src/app/watch/agree_signals.c src/app/commands/handshake.* src/base/util/{agree,agreement,launcher,ranks}.*
 signals, deadlines|N|306|src/app/watch/{signals,deadline}.* src/app/job/ends.h
-late and lost ranks, NaN, damaged records|N|1138|src/app/watch/{data_notices,monitor,numeric_checks,stragglers}.* src/base/util/watchdog.*
+late and lost ranks, NaN|N|1058|src/app/watch/{monitor,numeric_checks,stragglers}.* src/base/util/watchdog.*
 shares of the batch by speed|N|460|src/app/compute/balance.*
 cores|N|385|src/app/job/cores.*
 doctor, device_query|c|1269|src/app/commands/{command_doctor,command_device_query,doctor*}.*

@@ -34,7 +34,7 @@ failures.md#nan-and-damaged-data
 training has diverged; lower base_lr
 times 87.3365
 The update of iteration %lld is left out
-damaged record%s left out
+left out; the next record takes its place
 the data has shrunk while it is read
 failures.md#the-same-bits-after-a-resume
 --tune=check-sync: the parameters of rank

@@ -44,7 +44,7 @@ static void share_batch(struct net *net, const struct job *job)
 }
 
 /* Returns the environment of a net to train. chw: memory for its image size. */
-static struct layer_env first_env(const struct job *job, int64_t chw[3])
+static struct layer_env first_env(struct compute *compute, const struct job *job, int64_t chw[3])
 {
     for (int i = 0; i < 3; i++)
         chw[i] = job->options->input_chw[i];
@@ -54,7 +54,8 @@ static struct layer_env first_env(const struct job *job, int64_t chw[3])
                               .seed = job->seed,
                               .care = {.max_bad = job->options->max_bad,
                                        .say = job_say_of_data,
-                                       .context = (void *)(uintptr_t)job},
+                                       .context = (void *)(uintptr_t)job,
+                                       .left_out = &compute->bad_records},
                               .base_file = job->options->solver,
                               .look_only = job_rehearses(job),
                               .fake = true,
@@ -115,7 +116,7 @@ int compute_create_nets(struct compute *compute, struct job *job, const struct o
                         struct trace *trace, char **notices)
 {
     int64_t chw[3];
-    struct layer_env env = first_env(job, chw);
+    struct layer_env env = first_env(compute, job, chw);
     struct average *average = &compute->average;
     char *repeated = NULL;
     int status;
@@ -159,7 +160,7 @@ int compute_create_trial(struct compute *compute, const struct job *job, int bat
                          struct net **out)
 {
     int64_t chw[3];
-    struct layer_env env = first_env(job, chw);
+    struct layer_env env = first_env(compute, job, chw);
     char *notices = NULL;
     int status;
 

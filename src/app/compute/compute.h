@@ -17,6 +17,7 @@ struct compute {
     double *counts;           /* number of labels per such loss; NULL: none. Owned */
     struct grains grains;     /* grains of the batch; opened by compute_open_shares */
     struct average average;   /* average of the net's weights */
+    _Atomic int bad_records;  /* damaged records that this rank's data left out (--max-bad) */
     struct fake_data *fake;   /* made-up input of the net to train; NULL: it reads data. Owned */
 };
 

@@ -361,7 +361,6 @@ void trainer_destroy(struct trainer *t)
         engine_close(&t->compute.engine);
     curves_close(t->output.curves);
     figures_free(&t->output.figures);
-    free(t->monitor.damage);
     rates_close(&t->rates);
     free_setup(t);
     job_close(&t->job);

@@ -15,6 +15,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,11 +125,12 @@ static int predict_transfers(struct output *output)
     return status;
 }
 
-/* Logs how long training waited for input. Rank 0. */
+/* Logs how long training waited for input, and how many records were damaged. Rank 0. */
 static void log_input(struct log *log, const struct figures *figures)
 {
     double waits = figures_sum(figures, FIGURE(input_waits));
     double turned = figures_sum(figures, FIGURE(input_turned));
+    double damaged = figures_sum(figures, FIGURE(bad_records));
 
     if (waits > 0)
         LOG_INFO(log, "Training waited for input %s, %.3g s in all (summed over ranks)",
@@ -136,6 +138,9 @@ static void log_input(struct log *log, const struct figures *figures)
                  figures_sum(figures, FIGURE(input_total_seconds)));
     else
         LOG_INFO(log, "Training never waited for input.");
+    if (damaged > 0)
+        LOG_WARNING(log, "%s left out (summed over ranks)",
+                    units_count((long long)damaged, "damaged record").text);
     if (turned > 0)
         LOG_INFO(log, "%s turned upright, as EXIF data say (counted at every read)",
                  units_count((long long)turned, "image").text);
@@ -255,7 +260,8 @@ int output_gather_figures(struct output *output)
         .overlap = output->job->options->exchange.overlap != COST_OVERLAP_NONE,
         .batch = (int)(job_samples(output->job) / output->job->nworkers),
         .threads = output->job->blank ? 0 : output->job->threads * output->job->cores.sharers,
-        .cores = output->job->cores.allowed};
+        .cores = output->job->cores.allowed,
+        .bad_records = atomic_load(&output->compute->bad_records)};
 
     if (output->job->worker) {
         net_input_waits(output->compute->net, &source.input_waits, &source.input_seconds);
@@ -264,8 +270,6 @@ int output_gather_figures(struct output *output)
     if (figures_gather(output->job->world, &source, &output->figures))
         return -1;
     stragglers_tell(output->monitor->stragglers, &output->figures);
-    if (bad_records_gather_all(output->job, output->compute, &output->monitor->damage))
-        return -1;
     if (output->job->rank == 0) {
         if (!output->job->blank) {
             checkpoint_hash(output->compute->net, true, output->hash);
@@ -312,21 +316,6 @@ static void put_by_rank(const struct figures *figures, struct json *json, const 
     json_put_array(json, key);
     for (int r = 0; r < figures->nranks; r++)
         json_double(json, figures_of_rank(figures, r, figure));
-    json_array_end(json);
-}
-
-/* Writes lines as a JSON array of strings. */
-static void put_lines(struct json *json, const char *key, const char *lines)
-{
-    char line[1024];
-
-    json_put_array(json, key);
-    while (lines && *lines) {
-        int length = (int)strcspn(lines, "\n");
-        snprintf(line, sizeof line, "%.*s", length, lines);
-        json_string(json, line);
-        lines += length + (lines[length] == '\n');
-    }
     json_array_end(json);
 }
 
@@ -420,7 +409,7 @@ static void put_course(const struct output *output, struct json *json)
     json_put_int(json, "best_iteration", best->iteration);
     json_put_string(json, "best_output", best->iteration >= 0 ? output->scores->name : NULL);
     json_put_double(json, "best_score", best->iteration >= 0 ? best->score : (double)NAN);
-    put_lines(json, "damaged_records", output->monitor->damage);
+    json_put_double(json, "damaged_records", figures_sum(figures, FIGURE(bad_records)));
     json_put_bool(json, "stopped_early", output->timing->stopped);
     json_put_int(json, "first_iteration", output->at->iteration);
     json_put_int(json, "global_batch", job_samples(output->job));

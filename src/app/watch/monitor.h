@@ -1,5 +1,5 @@
 /* Watches for events that may end training early: signals, deadlines, late or lost ranks, values
- * that are not finite, damaged records. */
+ * that are not finite. */
 #ifndef POSEIDON_WATCH_MONITOR_H
 #define POSEIDON_WATCH_MONITOR_H
 
@@ -47,7 +47,6 @@ struct monitor {
     int64_t skips_told; /* rank 0: number of reported updates left out */
     float *statistics;  /* running averages before the iteration, then scratch of the same size;
                            NULL: no --on-nan=skip, or no averages. Owned */
-    char *damage;       /* rank 0: a line for each damaged record that was left out. Owned */
 };
 
 /* ---- monitor.c ---- */
@@ -108,11 +107,5 @@ void monitor_tell_skips(struct monitor *monitor, const struct plan *plan, struct
  * that differs. Collective, servers included. */
 int checks_compare_values(const struct job *job, const struct compute *compute, struct sync *sync,
                           int64_t iteration);
-
-/* ---- data_notices.c ---- */
-
-/* Gathers the damaged records of all ranks' data on rank 0 in *out, for the caller to free, and
- * logs their number. */
-int bad_records_gather_all(const struct job *job, const struct compute *compute, char **out);
 
 #endif

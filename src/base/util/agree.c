@@ -65,17 +65,24 @@ static int spread(MPI_Comm comm, int failing, bool alone)
 /* Gathers the lists and sets the message that names their first difference. */
 static int tell_difference(MPI_Comm comm, const struct strbuf *list, const char *advice)
 {
-    void *lists;
-    size_t room;
-    int nranks;
+    double room = (double)list->length + 1; /* of the longest list with its NUL */
+    void *lists = NULL;
+    char *mine;
+    int nranks, status;
 
     MPI_Comm_size(comm, &nranks);
-    if (agree_gather_texts(comm, list, "the ranks' lists", &room, &lists))
+    if (agree_max(comm, &room, 1))
         return -1;
-    if (lists)
-        agreement_describe(lists, room, nranks, advice);
+    mine = alloc_array((size_t)room, 1, "a list of settings");
+    if (mine)
+        memcpy(mine, strbuf_text(list), list->length);
+    status = error_agree(comm, mine ? 0 : -1) ||
+             agree_gather(comm, mine, (size_t)room, "the ranks' lists", &lists);
+    if (!status && lists)
+        agreement_describe(lists, (size_t)room, nranks, advice);
+    free(mine);
     free(lists);
-    return spread(comm, 0, false);
+    return status ? -1 : spread(comm, 0, false);
 }
 
 static uint64_t digest_of(const struct strbuf *list)
@@ -162,23 +169,4 @@ int agree_gather(MPI_Comm comm, const void *mine, size_t bytes, const char *what
     free(*all);
     *all = NULL;
     return -1;
-}
-
-int agree_gather_texts(MPI_Comm comm, const struct strbuf *text, const char *what, size_t *room,
-                       void **all)
-{
-    double most = (double)text->length + 1;
-    char *mine;
-    int status;
-
-    if (agree_max(comm, &most, 1))
-        return -1;
-    *room = (size_t)most;
-    mine = alloc_array(*room, 1, what);
-    if (mine)
-        memcpy(mine, strbuf_text(text), text->length);
-    status = error_status(error_agree(comm, mine ? 0 : -1) ||
-                          agree_gather(comm, mine, *room, what, all));
-    free(mine);
-    return status;
 }

@@ -33,10 +33,6 @@ int agree_share_text(MPI_Comm comm, char **text);
  * frees the memory. what: named if memory runs out. Fails like agree_share_text. */
 int agree_gather(MPI_Comm comm, const void *mine, size_t bytes, const char *what, void **all);
 
-/* Gathers a text of every rank like agree_gather; *room: bytes of each, enough for the longest. */
-int agree_gather_texts(MPI_Comm comm, const struct strbuf *text, const char *what, size_t *room,
-                       void **all);
-
 /* Sets the message "CALL: TEXT" with the text of an MPI error code. Returns -1. Not collective. */
 int error_mpi(int code, const char *call);
 

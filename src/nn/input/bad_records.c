@@ -4,13 +4,12 @@
 #include "input/source.h"
 #include "input/transform.h"
 #include "util/alloc.h"
-#include "util/strbuf.h"
 #include "util/units.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 int bad_records_open(struct bad_records *bad, const struct bad_record_policy *policy)
 {
@@ -25,8 +24,6 @@ int bad_records_open(struct bad_records *bad, const struct bad_record_policy *po
 
 void bad_records_close(struct bad_records *bad)
 {
-    for (int i = 0; i < bad->nrecords; i++)
-        free(bad->record[i].message);
     free(bad->record);
     pthread_mutex_destroy(&bad->mutex);
 }
@@ -34,7 +31,7 @@ void bad_records_close(struct bad_records *bad)
 static bool is_listed(const struct bad_records *bad, uint64_t number)
 {
     for (int i = 0; i < bad->nrecords; i++)
-        if (bad->record[i].number == number)
+        if (bad->record[i] == number)
             return true;
     return false;
 }
@@ -53,7 +50,7 @@ static bool is_known(struct bad_records *bad, uint64_t number)
 }
 
 /* Adds a damaged record. The caller holds the mutex. Returns 1 if new, 0 if known, -1 if full. */
-static int remember(struct bad_records *bad, uint64_t number, char *message)
+static int remember(struct bad_records *bad, uint64_t number, const char *message)
 {
     int n = bad->nrecords;
 
@@ -64,35 +61,32 @@ static int remember(struct bad_records *bad, uint64_t number, char *message)
                    ? -1
                    : error_set("%s; %d damaged record%s %s left out before (--max-bad=%d)", message,
                                n, n == 1 ? "" : "s", n == 1 ? "was" : "were", bad->policy.max_bad);
-    bad->record[n] = (struct bad_record){.number = number, .message = message};
-    bad->nrecords++;
+    bad->record[bad->nrecords++] = number;
     return 1;
 }
 
-/* Adds a damaged record and this thread's error message to the list, and tells the user. Fails with
- * the message if too many records are damaged. */
+/* Adds a damaged record to the list, and tells the user. Fails with this thread's error message if
+ * too many records are damaged. */
 static int note(struct bad_records *bad, uint64_t number)
 {
-    char *message = strdup(error_text());
-    char text[1200];
+    char message[1000], text[1200];
     int status, n;
 
-    if (!message)
-        return error_memory(strlen(error_text()), "a message");
+    snprintf(message, sizeof message, "%s", error_text());
     for (char *c = message; *c; c++)
         *c = *c == '\n' ? ' ' : *c;
     pthread_mutex_lock(&bad->mutex);
     status = remember(bad, number, message);
     n = bad->nrecords;
     pthread_mutex_unlock(&bad->mutex);
+    if (status > 0 && bad->policy.left_out)
+        atomic_fetch_add(bad->policy.left_out, 1);
     if (status > 0 && bad->policy.say) {
         snprintf(text, sizeof text,
                  "%.900s: left out; the next record takes its place (%d of --max-bad=%d)", message,
                  n, bad->policy.max_bad);
         bad->policy.say(bad->policy.context, text);
     }
-    if (status <= 0)
-        free(message);
     return status < 0 ? -1 : 0;
 }
 
@@ -131,12 +125,4 @@ int bad_records_read(struct bad_records *bad, struct source *source,
     }
     return error_set("%s: %s damaged, and none is left", source->path,
                      units_count((long long)source->nrecords, "record").text);
-}
-
-void bad_records_list(struct bad_records *bad, struct strbuf *out)
-{
-    pthread_mutex_lock(&bad->mutex);
-    for (int i = 0; i < bad->nrecords; i++)
-        strbuf_printf(out, "%s\n", bad->record[i].message);
-    pthread_mutex_unlock(&bad->mutex);
 }

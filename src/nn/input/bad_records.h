@@ -10,7 +10,6 @@
 
 struct record;
 struct source;
-struct strbuf;
 struct transform;
 
 /* How damaged records are treated. All zero: damage is an error, and nothing is reported. */
@@ -19,15 +18,13 @@ struct bad_record_policy {
     void (*say)(void *context, const char *text); /* called with a sentence for the user, from any
                                                      thread, several at once; NULL: no reports */
     void *context;                                /* first argument of `say` */
+    _Atomic int *left_out; /* counts the records that are left out; NULL: no count */
 };
 
 struct bad_records {
     struct bad_record_policy policy;
     pthread_mutex_t mutex; /* guards the members below */
-    struct bad_record {
-        uint64_t number;
-        char *message; /* owned */
-    } * record;        /* records that were left out; policy.max_bad places, owned */
+    uint64_t *record;      /* numbers of records that were left out; policy.max_bad places, owned */
     int nrecords;
 };
 
@@ -39,8 +36,5 @@ void bad_records_close(struct bad_records *bad);
 int bad_records_read(struct bad_records *bad, struct source *source,
                      const struct transform *transform, bool bytes, uint64_t number,
                      struct record *out);
-
-/* Appends a line for each record that was left out. Any thread. */
-void bad_records_list(struct bad_records *bad, struct strbuf *out);
 
 #endif

@@ -538,11 +538,6 @@ uint64_t feeder_turned(const struct feeder *f)
     return atomic_load_explicit(&f->turned, memory_order_relaxed);
 }
 
-void feeder_damage(struct feeder *f, struct strbuf *out)
-{
-    bad_records_list(&f->bad, out);
-}
-
 int feeder_threads(const struct feeder *f)
 {
     return f->workers->count;

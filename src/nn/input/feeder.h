@@ -74,9 +74,6 @@ uint64_t feeder_records(const struct feeder *feeder, const char **path);
 /* Returns the number of records that were turned upright by their EXIF data. Any thread. */
 uint64_t feeder_turned(const struct feeder *feeder);
 
-/* Appends a line for each damaged record that was left out. */
-void feeder_damage(struct feeder *feeder, struct strbuf *out);
-
 /* Returns the current number of reading threads. For the thread that calls feeder_next. */
 int feeder_threads(const struct feeder *feeder);
 

@@ -552,12 +552,6 @@ uint64_t layer_turned(const struct layer *layer)
     return layer->feeder ? feeder_turned(layer->feeder) : 0;
 }
 
-void layer_damage(const struct layer *layer, struct strbuf *out)
-{
-    if (layer->feeder)
-        feeder_damage(layer->feeder, out);
-}
-
 void layer_tell(const struct layer *layer, uint64_t sample, struct strbuf *out)
 {
     if (layer->feeder)

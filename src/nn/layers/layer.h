@@ -285,9 +285,6 @@ uint64_t layer_records(const struct layer *layer, const char **path);
 /* Returns how many images were turned upright (feeder_turned); 0 without a feeder. Any thread. */
 uint64_t layer_turned(const struct layer *layer);
 
-/* Appends a line for each damaged record that was left out (feeder_damage). */
-void layer_damage(const struct layer *layer, struct strbuf *out);
-
 /* Appends record and file of sample number `sample` of the last batch (feeder_tell). */
 void layer_tell(const struct layer *layer, uint64_t sample, struct strbuf *out);
 

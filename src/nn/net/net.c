@@ -186,12 +186,6 @@ int net_seek(struct net *net, uint64_t first_sample)
     return 0;
 }
 
-void net_input_damage(const struct net *net, struct strbuf *out)
-{
-    for (int l = 0; l < net->nlayers; l++)
-        layer_damage(&net->layers[l], out);
-}
-
 uint64_t net_input_turned(const struct net *net)
 {
     uint64_t turned = 0;

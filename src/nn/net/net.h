@@ -278,9 +278,6 @@ void net_input_waits(const struct net *net, uint64_t *times, double *seconds);
 /* Returns how many images were turned upright, each as often as it was read. */
 uint64_t net_input_turned(const struct net *net);
 
-/* Appends a line for each damaged record of the input that was left out. */
-void net_input_damage(const struct net *net, struct strbuf *out);
-
 /* Returns the bytes of blobs, gradients and parameters that net_build allocated. */
 size_t net_memory(const struct net *net);
 
