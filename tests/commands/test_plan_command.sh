@@ -197,11 +197,10 @@ holds 'a window over a far network' '1.2 * far < one' far="$(seconds $far)" one=
 near='--figure sum_bytes_per_second=1e14 --figure copy_bytes_per_second=1e14 --figure message_seconds=1us --figure latency_seconds=20us --tune=window=1m'
 # shellcheck disable=SC2086
 holds 'dilate changes only bytes' 'less > 0.995 * all && less < 1.005 * all' all="$(seconds $near)" less="$(seconds $near --tune=dilate=100 --bandwidth=100Mb)"
-holds 'what costs time, and a seed that repeats itself' \
-    'copies > free && thread > free && headers > free && up > 1.5 * free && all == free && drawn > free && drawn == again && drawn != other' \
+holds 'what costs time' \
+    'copies > free && thread > free && headers > free && up > 1.5 * free && all == free' \
     free="$free" copies="$(seconds --figure device_bytes_per_second=1GB)" thread="$(seconds --figure thread_bytes_per_second=500MB)" \
-    up="$(seconds --switch=4:4)" all="$(seconds --switch=8:4)" headers="$(seconds --figure header_bytes=16384)" \
-    drawn="$(seconds --stragglers=0.2)" again="$(seconds --stragglers=0.2 --seed=1)" other="$(seconds --stragglers=0.2 --seed=2)"
+    up="$(seconds --switch=4:4)" all="$(seconds --switch=8:4)" headers="$(seconds --figure header_bytes=16384)"
 net=$abs_top_srcdir/models/lenet/train_val.prototxt shows '^1024 nodes are simulated in blocks' --nodes=1024 --bandwidth=40Gb --comm=ps
 
 # ---- figures of a cluster, JSON ----

@@ -65,7 +65,7 @@ is below 1 kbit/s; expected a rate such as 10Gb or 1.25GB|--bandwidth=1e-9Gb
 --figure core_share expects a number, found 'much'|--figure core_share=much
 --figure: core_share must be at most 8, found 9|--figure core_share=9
 --figure: gemm_flops must be more than 0, found 0|--figure gemm_flops=0
-expects a number above 0|--images-per-second=0|--stragglers=-1
+expects a number above 0|--images-per-second=0
 --nodes expects whole numbers from 1 to 65536 such as 1,2,4|--nodes=1,,2|--nodes=0|--nodes=1000000000
 --nodes=2,2: 2 appears twice|--nodes=2,2
 --comm=best: expected one of auto, paper, none, ps, sfb, allreduce, adam, onebit, lowrank, poseidon, wfbp, caffe-ps, tf-ps, ring|--comm=best

@@ -164,28 +164,6 @@ START_TEST(a_way_up_is_shared_by_all_of_a_leaf)
 }
 END_TEST
 
-START_TEST(the_slowest_of_many_is_waited_for)
-{
-    double first;
-
-    start(1);
-    cluster.link_Bps = 1e30;
-    cluster.latency_seconds = 0;
-    options.stragglers = 0.1;
-    options.seed = 3;
-    options.iterations = 400;
-    takes(0.03, 0.02);
-    how.nranks = 16; /* the largest of 16 normal draws is 1.766 deviations above the mean */
-    first = run().seconds;
-    takes(0.03 * exp(0.1766 - 0.005), 0.02);
-    ck_assert(run().seconds == first);
-    options.most_endpoints = 4; /* a block is as slow as its slowest */
-    takes(first, 1e-3);
-    options.seed = 4;
-    ck_assert(run().seconds != first);
-}
-END_TEST
-
 /* ---- workers that are unlike ---- */
 
 START_TEST(the_slower_worker_sets_the_pace)
@@ -199,8 +177,6 @@ START_TEST(the_slower_worker_sets_the_pace)
     ck_assert_double_eq(simulate_passes(&options, 2), 2 * layer_times_total(&one_layer));
     options.paces = dealt; /* both take 40 ms */
     takes(0.04 + 6e-3, 1e-6);
-    options.stragglers = 1e-6; /* draws come on top */
-    takes(0.04 + 6e-3, 1e-4);
 }
 END_TEST
 
@@ -393,7 +369,6 @@ SUITE("parts")
     tcase_add_test(parts, headers_take_room_on_a_link);
     tcase_add_test(parts, a_leaf_is_left_on_a_narrow_way);
     tcase_add_test(parts, a_way_up_is_shared_by_all_of_a_leaf);
-    tcase_add_test(parts, the_slowest_of_many_is_waited_for);
     tcase_add_test(unlike, the_slower_worker_sets_the_pace);
     tcase_add_test(unlike, who_leads_others_is_as_slow_as_the_slowest_of_them);
     tcase_add_test(sums, sums_go_up_and_down_a_tree_and_who_is_early_waits);

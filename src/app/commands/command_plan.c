@@ -113,10 +113,6 @@ static void add_cluster(struct plan_request *r, struct option_rows *rows, const 
          "leaf switches of NODES nodes each, with uplinks oversubscribed X times (default: one "
          "switch)",
          .parse = parse_switch},
-        {"stragglers", OPTION_REAL, &o->play.stragglers, "S",
-         "each worker's compute time varies log-normally between iterations: 0.05 is about 5 % "
-         "(default: none)"},
-        {"seed", OPTION_SEED, &o->play.seed, "N", "random seed of the stragglers (default 1)"},
     };
 
     options_add(rows, group, (int)(sizeof group / sizeof *group));
@@ -178,7 +174,7 @@ static void start(struct plan_request *r, struct option_rows *rows, const char *
                     .ranks_per_node = 1,
                     .iter_size = 1,
                     .exchange = exchange_options_usual(EXCHANGE_PLAN),
-                    .play = {.oversubscription = 1, .seed = 1}},
+                    .play = {.oversubscription = 1}},
         .figures = {.cluster = defaults},
     };
     r->options.exchange.overlap = COST_OVERLAPS; /* not given */

@@ -138,13 +138,12 @@ static int play(const struct forecast *f, const struct forecast_point *point,
                 const struct simulate_watch *watch, struct simulate_result *out,
                 struct simulate_rank *ranks)
 {
-    enum { DRAWN_ITERATIONS = 20 }; /* enough to average over random draws */
     struct cost_cluster cluster;
     struct simulate_options options = options_of(f, point, plan->options.dilate, &cluster);
 
     options.plan = plan;
     options.watch = watch;
-    options.iterations = watch ? out->iterations : options.stragglers > 0 ? DRAWN_ITERATIONS : 0;
+    options.iterations = watch ? out->iterations : 0;
     if (system)
         options.manner = system->manner;
     return simulate_run(&options, out, ranks);
@@ -161,7 +160,6 @@ static int ask(const struct forecast *f, struct forecast_point *point)
                                       .dilate = point->how.dilate};
     struct exchange_deal deal = {.share = point->share, .pace = point->pace};
 
-    target.play.stragglers = 0;
     return exchange_choose(&f->options->exchange, &point->shape, &net, &target, &point->how,
                            f->options->balance ? &deal : NULL, &point->answer);
 }
@@ -212,7 +210,7 @@ static int play_point(const struct forecast *f, struct forecast_point *point,
     free(ranks);
     /* a profile's update is that of a rank that trains alone; see find_alone */
     if (!status && plan_is_alone(plan) && point->workers == 1 && f->cluster.update_Bps > 0 &&
-        (!point->pace || point->pace[0].speed == 1) && options->play.stragglers <= 0 &&
+        (!point->pace || point->pace[0].speed == 1) &&
         !(options->system && options->system->manner.syncs_alone))
         point->result.seconds = f->alone_seconds;
     return error_status(status || watch(f, point, plan));

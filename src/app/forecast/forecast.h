@@ -27,8 +27,8 @@ struct forecast_options {
     bool products_measured;             /* gemm_flops was given or measured, and is kept */
     double images_per_second; /* rate of one rank alone, forward and backward; 0: from operations */
     const struct system *system;  /* system to simulate instead of training; NULL: none */
-    struct simulate_options play; /* simulator's options; leaf_nodes, oversubscription, stragglers
-                                     and seed alone are read */
+    struct simulate_options play; /* simulator's options; leaf_nodes and oversubscription alone
+                                     are read */
     int intervals; /* parts of an iteration in which bytes are counted; 0: not counted */
 };
 

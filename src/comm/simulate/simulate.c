@@ -4,7 +4,6 @@
 #include "simulate/simulate_internal.h"
 
 #include "plan/tree.h"
-#include "util/rng.h"
 
 #include <assert.h>
 #include <math.h>
@@ -54,22 +53,6 @@ static int find_awaited(struct simulation *s, int endpoint)
     return -1;
 }
 
-/* Draws the pace of an iteration: that of the endpoint's slowest member. */
-static double draw_pace(const struct simulation *s, const struct endpoint *a)
-{
-    double spread = s->options->stragglers, slowest = 0;
-
-    if (spread <= 0)
-        return a->stretch;
-    for (int l = a->first; l < a->first + a->members; l++) {
-        struct rng rng =
-            rng_make(s->options->seed, RNG_STRAGGLER, (uint32_t)l, (uint64_t)a->iteration);
-        double pace = exp(spread * (double)rng_normal(&rng, 0) - spread * spread / 2);
-        slowest = pace > slowest ? pace : slowest;
-    }
-    return slowest * a->stretch;
-}
-
 /* Returns the seconds of the layer's pass; forward includes compute_seconds of its new parameters.
  * With copies_wait, copies follow the last backward and precede the first forward. */
 static double pass_seconds(const struct simulation *s, const struct endpoint *a)
@@ -79,10 +62,10 @@ static double pass_seconds(const struct simulation *s, const struct endpoint *a)
     double seconds;
 
     if (a->layer >= work->nlayers)
-        return work->backward[2 * work->nlayers - 1 - a->layer] * a->pace +
+        return work->backward[2 * work->nlayers - 1 - a->layer] * a->stretch +
                (waits && a->layer == 2 * work->nlayers - 1 ? s->all_out / s->cluster->device_Bps
                                                            : 0);
-    seconds = work->forward[a->layer] * a->pace;
+    seconds = work->forward[a->layer] * a->stretch;
     for (int b = s->layer_first[a->layer]; b >= 0 && a->iteration > 0; b = s->buckets[b].next)
         seconds += s->costs[b].compute_seconds * a->slowness;
     if (waits && a->layer == 0 && a->iteration > 0)
@@ -95,8 +78,6 @@ static int step(struct simulation *s, int endpoint)
 {
     struct endpoint *a = &s->endpoints[endpoint];
 
-    if (a->layer == 0)
-        a->pace = draw_pace(s, a);
     a->awaited = a->layer < s->options->work->nlayers ? find_awaited(s, endpoint) : -1;
     if (a->awaited >= 0) {
         a->waits_since = s->now;
@@ -408,7 +389,6 @@ int simulate_group(const struct simulate_options *like, const struct plan_option
     options.plan = plan;
     options.work = &no_passes;
     options.overlap = COST_OVERLAP_WFBP;
-    options.stragglers = 0;
     options.iterations = 1;
     status = simulate_run(&options, &result, NULL);
     plan_destroy(plan);

@@ -112,9 +112,6 @@ struct simulate_options {
     struct simulate_manner manner;
     int leaf_nodes;          /* nodes on one leaf switch; 0: one switch joins all nodes */
     double oversubscription; /* bandwidth of a leaf's nodes over its uplink's; at least 1 */
-    double stragglers; /* a worker's passes take exp(stragglers z - stragglers^2 / 2) times as long,
-                          z normal, drawn for each iteration: mean 1 */
-    uint64_t seed;     /* seed of the straggler draws */
     const struct simulate_watch *watch; /* may be NULL */
 };
 
@@ -144,7 +141,7 @@ int simulate_run(const struct simulate_options *options, struct simulate_result 
                  struct simulate_rank *ranks);
 
 /* Computes the seconds from the group's gradient to its new parameters, if the group travels alone
- * in the given way and passes take no time. Ignores plan, work, overlap and stragglers of `like`,
+ * in the given way and passes take no time. Ignores plan, work and overlap of `like`,
  * and comm, ways and merging of `how`. Fails as simulate_run and plan_create do. */
 int simulate_group(const struct simulate_options *like, const struct plan_options *how,
                    const struct group *group, struct way way, double *seconds);

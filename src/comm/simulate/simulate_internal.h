@@ -77,8 +77,8 @@ struct endpoint {
     double call_free[2][2]; /* manner.calls_Bps: when call threads are free, [back][receives] */
     double copy_out_free, copy_in_free;
     /* Seconds of the slowest worker over the reference worker's: slowness for equal work, stretch
-     * for its own passes, pace for its passes of this iteration (with stragglers). */
-    double slowness, stretch, pace;
+     * for its own passes. */
+    double slowness, stretch;
     /* progress of a worker's passes */
     int iteration, layer; /* layer: forward passes below nlayers, backward passes above */
     int awaited;          /* bucket whose parameters the worker waits for; -1: none */
