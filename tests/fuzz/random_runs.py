@@ -204,7 +204,6 @@ def option_values(case):
         'trace': (usual, pick(['trace.json', 'trace.json,1-3', 'trace.json,2'])),
         'tune=log': (usual, 'log.jsonl'),
         'curves': (usual, pick(['run.csv', 'board'])),
-        'tune=rank-log': (usual, 'rank'),
         'summary': (usual, pick(['summary.json', '-'])),
         'force': (usual, None),
         'epochs': (rare, pick([0.2, 1])),

@@ -14,7 +14,7 @@ START_TEST(a_folder_that_comes_back_gets_the_snapshot)
     double start;
 
     open_work(&work);
-    log_init(&log, true, said, NULL);
+    log_init(&log, true, said);
     snprintf(inside, sizeof inside, "%s/here", folder);
     snprintf(away, sizeof away, "%s/away", folder);
     snprintf(prefix, sizeof prefix, "%s/run", inside);

@@ -66,7 +66,6 @@ engine 'cpu': --math=tf32 is for GPUs; the CPU has fp32 and bf16 | --engine=cpu 
 --dry-run trains nothing: not with --tune=log | --dry-run --tune=log=l.jsonl
 --dry-run trains nothing: not with --curves | --dry-run --curves=c.csv
 --dry-run trains nothing: not with --curves | --dry-run --curves=events
---dry-run trains nothing: not with --tune=rank-log | --dry-run --tune=rank-log=r
 --on-nan decides for all ranks before any update: not with --comm=none | --comm=none --on-nan=skip
 --on-nan decides for all ranks before any update: not with --tune=staleness | --on-nan=skip --tune=staleness=1
 --on-nan=skip: layer .* travels with error feedback (onebit, bf16) | --on-nan=skip --comm=onebit

@@ -1,5 +1,5 @@
 #!/bin/sh
-# --curves of both kinds and --tune=rank-log: what the log shows, row by row; a run that goes on has no row twice; a file that
+# --curves of both kinds: what the log shows, row by row; a run that goes on has no row twice; a file that
 # cannot be written costs a message, not the run. The judges are the log and a reader of event files of the tests' own.
 . "$abs_top_srcdir/tests/mpi/common.sh"
 python=${POSEIDON_PYTHON:-python3}
@@ -53,9 +53,8 @@ END
 }
 
 for ranks in 1 2; do
-    rm -rf curves.csv events curves_iter_* curves.run ranks.*
-    train $ranks whole.log --solver=solver.prototxt --global-batch=24 --curves=curves.csv --curves=events \
-        --tune=rank-log=ranks || { fail "$ranks ranks"; tail whole.log; }
+    rm -rf curves.csv events curves_iter_* curves.run
+    train $ranks whole.log --solver=solver.prototxt --global-batch=24 --curves=curves.csv --curves=events || { fail "$ranks ranks"; tail whole.log; }
     compare whole.log curves.csv events || { fail "$ranks ranks: the values"; cat curves.csv; }
     head -n 1 curves.csv | grep -qx 'iteration,epoch,seconds,images_per_second,loss,lr,test/accuracy,test/loss' ||
         fail "$ranks ranks: $(head -n 1 curves.csv)"
@@ -63,10 +62,6 @@ for ranks in 1 2; do
     sed -n '/^10,/p' curves.csv | awk -F, -v n="$("$python" -c "
 import h5py; print(len(h5py.File('$abs_top_srcdir/data/fashion-mnist-train.h5')['label']))")" '
         { d = $2 - 240 / n; if (d * d > 1e-12) { print "epoch " $2; exit 1 } }' || fail "$ranks ranks: epoch"
-    for rank in 0 1; do
-        [ $rank -lt $ranks ] || break
-        grep -q 'Iteration 10, lr = ' ranks.$rank.log || fail "$ranks ranks: rank $rank has no log"
-    done
     # from the snapshot at 5: rows from there on are written anew, and the rest stays
     rm curves_iter_10.* curves_iter_12.*
     sleep 1 # event files are told apart by the second
@@ -89,8 +84,6 @@ train 1 refused.log --solver=solver.prototxt --batch=8 --curves=nowhere/c.csv &&
 grep -q "nowhere/c.csv" refused.log || { fail 'a folder that is not there'; tail refused.log; }
 train 1 refused.log --solver=solver.prototxt --batch=8 --curves=nowhere/events && fail 'a parent that is not there'
 grep -q "cannot write 'nowhere/events/events.out" refused.log || { fail 'a parent'; tail refused.log; }
-train 1 refused.log --solver=solver.prototxt --batch=8 --tune=rank-log=nowhere/r && fail '--tune=rank-log into nothing'
-grep -q -- "--tune=rank-log: cannot write 'nowhere/r.0.log'" refused.log || { fail '--tune=rank-log'; tail refused.log; }
 echo 'iteration,other' >curves.csv
 train 1 refused.log --solver=solver.prototxt --global-batch=24 --curves=curves.csv \
     --snapshot="$work/curves_iter_5.solverstate.h5" && fail 'other columns'

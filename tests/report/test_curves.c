@@ -47,7 +47,7 @@ START_TEST(a_full_disk_costs_one_message_a_file)
     ck_assert_ptr_nonnull(mkdtemp(folder));
     snprintf(csv, sizeof csv, "%s/c.csv", folder);
     snprintf(events, sizeof events, "%s/events", folder);
-    log_init(&log, true, NULL, copy);
+    log_init(&log, true, copy);
     ck_assert_int_eq(
         curves_open(&(struct curves_options){.csv = csv, .tensorboard = events, .log = &log},
                     &curves),

@@ -441,7 +441,7 @@ int command_classify(int argc, char **argv)
     struct log log;
     int nwords = 0, status = parse(&c, argc, argv, &nwords);
 
-    log_init(&log, true, c.json ? NULL : stderr, NULL);
+    log_init(&log, true, c.json ? NULL : stderr);
     for (int i = 1; i <= nwords && !status; i++)
         status = list_add(&c.images, argv[i]);
     if (!status)

@@ -291,6 +291,6 @@ int command_extract(int argc, char **argv)
         return error_set("%s", x.databases ? "expected OUT.h5 or --databases, not both"
                                            : "expected one file to write, OUT.h5");
     x.out = x.databases ? NULL : argv[1];
-    log_init(&log, true, stderr, NULL);
+    log_init(&log, true, stderr);
     return extract(&x, &log);
 }

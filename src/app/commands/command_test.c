@@ -468,7 +468,7 @@ int command_test(int argc, char **argv)
         return status;
     MPI_Comm_rank(MPI_COMM_WORLD, &t.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &t.nranks);
-    log_init(&t.log, t.rank == 0, stderr, NULL);
+    log_init(&t.log, t.rank == 0, stderr);
     status = error_agree(MPI_COMM_WORLD, score(&t));
     free(t.classes.values);
     free(t.classes.labels);

@@ -49,11 +49,12 @@ static int parse(struct timing *t, int argc, char **argv)
         .net_rows = ROWS_OF_SHAPES,
         .net = &t->model_options,
         .computing = &t->computing,
-        .about = "Measures every layer, forward and backward, on blank input; only the shape of the "
-                 "data is read. Each time is compared with its floor: the layer's operations at "
-                 "this machine's rate of matrix products, or its bytes at the memory's rate, the "
-                 "longer of the two. Both rates are measured first. Layers that stay in the caches "
-                 "can be faster. The lines have the form of Caffe's log and go to standard error.",
+        .about = "Measures every layer, forward and backward, on blank input; only the shape of "
+                 "the data is read. Each time is compared with its floor: the layer's operations "
+                 "at this machine's rate of matrix products, or its bytes at the memory's rate, "
+                 "the longer of the two. Both rates are measured first. Layers that stay in the "
+                 "caches can be faster. The lines have the form of Caffe's log and go to standard "
+                 "error.",
     };
 
     int status = options_parse(&line, argc, argv, NULL);
@@ -428,7 +429,7 @@ int command_time(int argc, char **argv)
 
     if (status)
         return status;
-    log_init(&t.log, true, stderr, NULL);
+    log_init(&t.log, true, stderr);
     status = measure(&t);
     free(t.forward);
     free(t.backward);

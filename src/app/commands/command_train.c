@@ -4,10 +4,8 @@
 #include "report/curves.h"
 #include "commands/train_options.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "forecast/profiles.h"
 #include "loop/trainer.h"
@@ -104,23 +102,6 @@ static int dry_run(struct trainer *trainer, int rank)
     return status;
 }
 
-/* Opens PREFIX.RANK.log for appending. */
-static int open_rank_log(const char *prefix, int rank, FILE **out)
-{
-    struct strbuf name = {.data = NULL};
-    char *path;
-
-    strbuf_printf(&name, "%s.%d.log", prefix, rank);
-    path = strbuf_take(&name);
-    if (!path)
-        return -1;
-    *out = fopen(path, "ae");
-    if (!*out)
-        error_set("--tune=rank-log: cannot write '%s': %s", path, strerror(errno));
-    free(path);
-    return *out ? 0 : -1;
-}
-
 int command_train(int argc, char **argv)
 {
     struct train_request request;
@@ -129,7 +110,6 @@ int command_train(int argc, char **argv)
         .command = "train",
         .status = TRAINER_LOST,
         .advice = "--resume continues the run, and --stall-timeout gives more time"};
-    const char *rank_log;
     char *profile = NULL;
     struct trainer *trainer = NULL;
     struct log log;
@@ -139,7 +119,6 @@ int command_train(int argc, char **argv)
     status = train_options_parse(argc, argv, &request);
     watch.silence_seconds = wire_silence(options->exchange.stall_timeout);
     watch.lost_seconds = options->exchange.stall_timeout;
-    rank_log = request.rank_log;
     if (!status)
         status = find_profile(&request.options, &profile);
     if (!status)
@@ -150,12 +129,8 @@ int command_train(int argc, char **argv)
         return status;
     }
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    log_init(&log, rank == 0, stderr, NULL);
-    if (rank_log)
-        status = open_rank_log(rank_log, rank, &log.copy);
-    if (!status && rank == 0)
-        status = check_outputs(options, request.force);
-    status = error_agree(MPI_COMM_WORLD, status);
+    log_init(&log, rank == 0, stderr);
+    status = error_agree(MPI_COMM_WORLD, rank == 0 ? check_outputs(options, request.force) : 0);
     if (!status)
         status = trainer_create(MPI_COMM_WORLD, options, &log, &trainer);
     if (!status && options->dry_run)

@@ -121,8 +121,7 @@ static void add_training(struct train_request *r, struct option_rows *rows)
         {"dry-run", OPTION_FLAG, &o->dry_run, NULL,
          "set everything up, report data, memory, disk and hosts, and stop; status 0: ready to "
          "train",
-         .not_with = "summary curves trace log rank-log", .why = "trains nothing",
-         .run = OPTION_FREE},
+         .not_with = "summary curves trace log", .why = "trains nothing", .run = OPTION_FREE},
     };
 
     options_add(rows, group, (int)(sizeof group / sizeof *group));
@@ -247,8 +246,6 @@ static void add_reports(struct train_request *r, struct option_rows *rows)
          "write loss, learning rate and test scores during training, to FILE.csv or to a folder as "
          "TensorBoard's event files; a resumed run appends; may be repeated",
          .engines = "cpu cuda"},
-        {"rank-log", OPTION_TEXT, &r->rank_log, "PREFIX",
-         "write each rank's log to PREFIX.RANK.log, too", .flags = OPTION_OWN | OPTION_TUNE},
         {"summary", OPTION_TEXT, &o->summary, "FILE",
          "write the run's figures as JSON; -: print only the figures on standard output"},
         {"force", OPTION_FLAG, &r->force, NULL,

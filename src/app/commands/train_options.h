@@ -13,8 +13,8 @@ struct train_request {
     struct option_list curves;      /* --curves */
     struct strbuf alike;            /* options that ranks must share, for command_start. Owned */
     struct strbuf run;              /* options that all starts of the run must share. Owned */
-    const char *gpu, *rank_log, *fake_data, *reproducible; /* NULL: not given */
-    char trace[PATH_MAX];                                  /* file of --trace */
+    const char *gpu, *fake_data, *reproducible; /* NULL: not given */
+    char trace[PATH_MAX];                       /* file of --trace */
     bool force;
     char comm_help[COMM_HELP_BYTES]; /* help text of --comm */
 };

@@ -37,13 +37,12 @@ static bool launcher_has_terminal(int fd)
     return result;
 }
 
-void log_init(struct log *log, bool enabled, FILE *to, FILE *copy)
+void log_init(struct log *log, bool enabled, FILE *to)
 {
     int fd = to ? fileno(to) : -1;
     bool terminal = fd >= 0 && (isatty(fd) || launcher_has_terminal(fd));
 
-    *log =
-        (struct log){.enabled = enabled, .to = to, .copy = copy, .terminal = enabled && terminal};
+    *log = (struct log){.enabled = enabled, .to = to, .terminal = enabled && terminal};
 }
 
 static void write_prefix(struct strbuf *text, char level, const char *file, int line)
@@ -67,22 +66,16 @@ static void draw_line(struct log *log)
     log->drawn = clock_seconds();
 }
 
-static void emit(struct log *log, bool shown, const struct strbuf *text)
+static void emit(struct log *log, const struct strbuf *text)
 {
-    if (log->to && shown) {
-        flockfile(log->to);
-        if (log->progress)
-            fputs(ERASE_LINE, log->to);
-        fwrite(text->data, 1, text->length, log->to);
-        if (log->progress)
-            draw_line(log);
-        fflush(log->to);
-        funlockfile(log->to);
-    }
-    if (log->copy) {
-        fwrite(text->data, 1, text->length, log->copy);
-        fflush(log->copy);
-    }
+    flockfile(log->to);
+    if (log->progress)
+        fputs(ERASE_LINE, log->to);
+    fwrite(text->data, 1, text->length, log->to);
+    if (log->progress)
+        draw_line(log);
+    fflush(log->to);
+    funlockfile(log->to);
 }
 
 void log_write(struct log *log, char level, const char *file, int line, const char *format, ...)
@@ -90,7 +83,7 @@ void log_write(struct log *log, char level, const char *file, int line, const ch
     struct strbuf text = {0};
     va_list args;
 
-    if (log == NULL || (!log->enabled && level != 'E' && !log->copy))
+    if (log == NULL || log->to == NULL || (!log->enabled && level != 'E'))
         return;
     write_prefix(&text, level, file, line);
     va_start(args, format);
@@ -98,7 +91,7 @@ void log_write(struct log *log, char level, const char *file, int line, const ch
     va_end(args);
     strbuf_putc(&text, '\n');
     if (text.length > 0)
-        emit(log, log->enabled || level == 'E', &text);
+        emit(log, &text);
     strbuf_free(&text);
 }
 

@@ -13,23 +13,20 @@
 #include <stdio.h>
 
 struct log {
-    bool enabled; /* false on ranks other than 0: only errors are printed there */
-    FILE *to;     /* borrowed; usually stderr. NULL: nowhere */
-    FILE *copy;   /* second stream, which gets all lines, even of a log that is not enabled, without
-                     colours or progress; or NULL. Borrowed; flushed per line */
+    bool enabled;  /* false on ranks other than 0: only errors are printed there */
+    FILE *to;      /* borrowed; usually stderr. NULL: nowhere */
     bool terminal; /* a progress line may be drawn on `to` */
     bool progress; /* a progress line is on the terminal now */
     double drawn;  /* clock_seconds() when the progress line was last drawn */
     char line[80]; /* text of the progress line */
 };
 
-/* Initialises a log to `to` and, if not NULL, `copy`. Sets `terminal` if the log is enabled and
- * `to` ends on a terminal, directly or through mpirun. */
-void log_init(struct log *log, bool enabled, FILE *to, FILE *copy);
+/* Initialises a log to `to`. Sets `terminal` if the log is enabled and `to` ends on a terminal,
+ * directly or through mpirun. */
+void log_init(struct log *log, bool enabled, FILE *to);
 
-/* Writes a line of level 'I', 'W' or 'E'. If the log is not enabled, 'I' and 'W' go to the copy
- * alone. Text may have several lines; only the first gets the prefix, like glog's. Does nothing if
- * `log` is NULL. */
+/* Writes a line of level 'I', 'W' or 'E'; 'E' alone if the log is not enabled. Text may have
+ * several lines; only the first gets the prefix, like glog's. Does nothing if `log` is NULL. */
 void log_write(struct log *log, char level, const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
