@@ -47,7 +47,7 @@ weights in Caffe'"'"'s other form|N|276|src/nn/snapshot/weights.* src/app/comman
 report|N|2076|src/app/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/app/say/result.c
 CSV, TensorBoard|c|470|src/app/report/curves.* src/app/say/metrics.c
 trace, timeline|c|1047|src/base/trace/* src/comm/timeline/*
-trainer|H|4322|src/app/job/{course,job,nets,policy,rates,trainer_options}.* src/app/compute/{compute,net_exchange,place_updates}.* src/app/keep/scores.* src/app/say/{display,output,start_log,timing}.* src/app/loop/*
+trainer|H|4217|src/app/job/{course,job,nets,policy,rates,trainer_options}.* src/app/compute/{compute,net_exchange,place_updates}.* src/app/keep/scores.* src/app/say/{display,output,start_log,timing}.* src/app/loop/*
 moving average of the weights|N|204|src/app/compute/average.*
 dry run, made-up data|c|501|src/app/say/dry_run.* src/app/compute/fake_data.*
 agreement of ranks|N|1215|src/app/job/agree_job.* src/app/watch/agree_signals.c src/app/commands/handshake.* src/base/util/{agree,agreement,launcher,ranks}.*

@@ -39,7 +39,7 @@ struct output {
 /* ---- start_log.c ---- */
 
 /* Logs before training, on rank 0: files' notices, the net's table, the places of computation,
- * settings without effect, files outside of the user's folder and the solver's. */
+ * settings without effect. */
 void output_log_start(const struct output *output, const char *notices, const char *places);
 
 /* ---- display.c ---- */
