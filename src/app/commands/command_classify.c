@@ -355,7 +355,7 @@ static int classify(struct classification *c)
     int ready = 0, status = 0;
 
     json_array_begin(&c->report);
-    progress_begin(&c->progress, c->images.count, true);
+    progress_begin(&c->progress, c->images.count);
     for (uint64_t n = 0; n < c->images.count && !status; n++) {
         if (image_input_read(list_path(&c->images, n), &c->image,
                              c->pixels + (size_t)ready * each)) {

@@ -12,7 +12,6 @@
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/file.h"
-#include "util/json.h"
 #include "util/path.h"
 #include "util/units.h"
 #include "util/workers.h"
@@ -22,7 +21,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define SHOWN_REFUSALS 10
 #define MAX_FILE_BYTES ((size_t)1 << 30)
 
 struct request {
@@ -30,16 +28,12 @@ struct request {
     const char *root, *classes;
     int backend, encode_type; /* index of the option's word; -1: not given */
     int shuffle;              /* -1: not given, folders are shuffled */
-    bool turn, gray, encoded, check_size, skip_bad, force, json;
+    bool turn, gray, encoded, check_size, skip_bad, force;
     double split;   /* share of the test set; 0: no split */
     long long seed; /* -1: not given */
     int gzip, quality, threads;
     bool lmdb;         /* output is LMDB, else HDF5 */
     int height, width; /* size to resize to; 0: keep */
-};
-
-struct refusal {
-    char *name, *reason; /* owned */
 };
 
 struct conversion {
@@ -49,18 +43,17 @@ struct conversion {
     bool shuffled;
     struct rng rng; /* random generator of the shuffled order */
     int nsinks;
-    char *out[2];          /* owned; outputs: [0] all or training images, [1] test images */
-    struct sink *sink[2];  /* owned; sink of each output; NULL: closed */
-    uint64_t count[2];     /* images in each output */
-    bool *test;            /* per image: true if it goes to out[1]. NULL without --split. Owned */
-    struct shape shape;    /* shape of the first image */
-    bool varies;           /* images differ in size */
-    uint64_t refused, odd; /* unreadable images; images of another size, with --check-size */
-    uint64_t unended;      /* JPEGs without their end mark */
-    uint64_t turned;       /* images turned upright by their EXIF data */
-    struct refusal refusal[SHOWN_REFUSALS]; /* the first refused images */
-    struct strbuf refusals;                 /* one line per refused image */
-    const char *remark;           /* first remark about a label (image_label_remark); NULL: none */
+    char *out[2];           /* owned; outputs: [0] all or training images, [1] test images */
+    struct sink *sink[2];   /* owned; sink of each output; NULL: closed */
+    uint64_t count[2];      /* images in each output */
+    bool *test;             /* per image: true if it goes to out[1]. NULL without --split. Owned */
+    struct shape shape;     /* shape of the first image */
+    bool varies;            /* images differ in size */
+    uint64_t refused, odd;  /* unreadable images; images of another size, with --check-size */
+    uint64_t unended;       /* JPEGs without their end mark */
+    uint64_t turned;        /* images turned upright by their EXIF data */
+    struct strbuf refusals; /* one line per refused image */
+    const char *remark;     /* first remark about a label (image_label_remark); NULL: none */
     uint64_t remarked, nremarked; /* image of `remark`; number of images with a remark */
     double started;               /* start time, clock_seconds() */
 };
@@ -142,7 +135,6 @@ static int request_parse(struct request *r, int argc, char **argv)
         {"gzip", OPTION_INT, &r->gzip, "LEVEL", "HDF5: compress, 1..9 (0: none)"},
         {"threads", OPTION_THREADS, &r->threads, "N", "threads that decode (default: all cores)"},
         {"force", OPTION_FLAG, &r->force, NULL, "replace what exists"},
-        {"json", OPTION_FLAG, &r->json, NULL, "print the summary as JSON"},
     };
     const struct command_line line = {
         .command = "convert images",
@@ -318,10 +310,6 @@ static int image_prepare(void *context, uint64_t job, struct streamed *out)
 
 static void refuse(struct conversion *c, uint64_t number, const char *reason)
 {
-    if (c->refused < SHOWN_REFUSALS) {
-        c->refusal[c->refused].name = strdup(list_path(&c->list, number));
-        c->refusal[c->refused].reason = strdup(reason);
-    }
     c->refused++;
     strbuf_printf(&c->refusals, "  %s: %s\n", list_path(&c->list, number), reason);
 }
@@ -416,36 +404,6 @@ static void summary_print(const struct conversion *c)
                 units_count((long long)c->list.count, "image").text, strbuf_text(&c->refusals));
 }
 
-static int summary_json(const struct conversion *c)
-{
-    struct json json = {.depth = 0};
-
-    json_object_begin(&json);
-    json_put_string(&json, "file", c->out[0]);
-    json_put_string(&json, "test_file", c->out[1]);
-    json_put_uint(&json, "records", c->count[0]);
-    json_put_uint(&json, "test_records", c->count[1]);
-    json_put_ints(&json, "shape", c->varies ? 0 : 3, c->shape.dim);
-    json_put_array(&json, "classes");
-    for (int k = 0; k < c->list.classes.count; k++)
-        json_string(&json, c->list.classes.name[k]);
-    json_array_end(&json);
-    json_put_uint(&json, "without_end_mark", c->unended);
-    json_put_uint(&json, "turned", c->turned);
-    json_put_uint(&json, "labels_changed", c->nremarked);
-    json_put_uint(&json, "refused", c->refused);
-    json_put_array(&json, "refused_first");
-    for (uint64_t i = 0; i < c->refused && i < SHOWN_REFUSALS; i++) {
-        json_object_begin(&json);
-        json_put_string(&json, "path", c->refusal[i].name);
-        json_put_string(&json, "reason", c->refusal[i].reason);
-        json_object_end(&json);
-    }
-    json_array_end(&json);
-    json_object_end(&json);
-    return json_print(&json, stdout);
-}
-
 static int conversion_open(struct conversion *c)
 {
     const struct request *r = c->request;
@@ -478,32 +436,31 @@ static int conversion_run(struct conversion *c)
 {
     const struct image_stream stream = {.count = c->list.count,
                                         .threads = c->request->threads,
-                                        .progress = !c->request->json,
                                         .read = image_prepare,
                                         .take = image_write,
                                         .sinks = c->sink,
                                         .nsinks = c->nsinks,
                                         .context = c};
+    const char *first;
     int status = 0;
 
     if (image_stream_run(&stream))
         return -1;
+    first = strbuf_text(&c->refusals);
+    first += strspn(first, " ");
     if (c->count[0] + c->count[1] == 0)
-        return error_set("%s: %s refused, none is left; first refusal: %s: %s", c->request->source,
-                         units_count((long long)c->list.count, "image").text, c->refusal[0].name,
-                         c->refusal[0].reason);
+        return error_set("%s: %s refused, none is left; first refusal: %.*s", c->request->source,
+                         units_count((long long)c->list.count, "image").text,
+                         (int)strcspn(first, "\n"), first);
     for (int i = 0; i < c->nsinks; i++)
         if (c->count[i] == 0)
-            return error_set("%s: no image is left; first refusal: %s: %s", c->out[i],
-                             c->refusal[0].name, c->refusal[0].reason);
+            return error_set("%s: no image is left; first refusal: %.*s", c->out[i],
+                             (int)strcspn(first, "\n"), first);
     for (int i = 0; i < c->nsinks; i++)
         status = sink_close(&c->sink[i], status);
     if (status)
         return -1;
-    if (!c->request->json)
-        summary_print(c);
-    else if (summary_json(c))
-        return -1;
+    summary_print(c);
     return c->refused && !c->request->skip_bad
                ? error_set("%llu of %s left out; --skip-bad accepts that",
                            (unsigned long long)c->refused,
@@ -518,10 +475,6 @@ static void conversion_close(struct conversion *c)
         free(c->out[i]);
     }
     free(c->test);
-    for (int i = 0; i < SHOWN_REFUSALS; i++) {
-        free(c->refusal[i].name);
-        free(c->refusal[i].reason);
-    }
     strbuf_free(&c->refusals);
     free(c->root);
     list_free(&c->list);

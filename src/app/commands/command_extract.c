@@ -14,7 +14,6 @@
 #include "util/alloc.h"
 #include "util/file.h"
 #include "spec/h5.h"
-#include "util/json.h"
 #include "util/units.h"
 
 #define MAX_BLOBS 64
@@ -33,7 +32,7 @@ struct extraction {
     const char *blobs, *databases, *out;
     struct computing computing;
     int iterations;
-    bool json, force;
+    bool force;
     struct model model;
     int nfeatures;
     struct feature features[MAX_BLOBS];
@@ -210,24 +209,6 @@ static int finish(struct extraction *x, int status)
     return status;
 }
 
-static int print_report(const struct extraction *x)
-{
-    struct json json = {.depth = 0};
-
-    json_object_begin(&json);
-    json_put_string(&json, "file", x->out);
-    json_put_object(&json, "blobs");
-    for (int i = 0; i < x->nfeatures; i++) {
-        json_put_array(&json, x->features[i].blob->name);
-        for (int a = 0; a < x->features[i].data.naxes; a++)
-            json_uint(&json, x->features[i].data.dim[a]);
-        json_array_end(&json);
-    }
-    json_object_end(&json);
-    json_object_end(&json);
-    return json_print(&json, stdout);
-}
-
 static int extract(struct extraction *x, struct log *log)
 {
     static const char *const ends[] = {".h5", ".hdf5", NULL};
@@ -246,9 +227,7 @@ static int extract(struct extraction *x, struct log *log)
                           create_file(x) || run_batches(x, log));
     status = finish(x, status);
     signals_release();
-    if (!status && x->json)
-        status = print_report(x);
-    for (int i = 0; i < x->nfeatures && !status && !x->json; i++)
+    for (int i = 0; i < x->nfeatures && !status; i++)
         printf("%s: %s, %s\n", x->out ? x->out : x->databases, x->features[i].blob->name,
                units_count((long long)x->features[i].data.dim[0], "row").text);
     model_close(&x->model);
@@ -267,7 +246,6 @@ int command_extract(int argc, char **argv)
          "instead of OUT.h5: an LMDB of Datum messages for each blob (comma list)"},
         {"iterations", OPTION_COUNT, &x.iterations, "N", "batches to run (default 1)"},
         {"force", OPTION_FLAG, &x.force, NULL, "replace OUT.h5 if it exists"},
-        {"json", OPTION_FLAG, &x.json, NULL, "print names and shapes as JSON on standard output"},
     };
     const struct command_line line = {
         .command = "extract",

@@ -7,7 +7,6 @@
 #include "convert/mean_image.h"
 #include "watch/signals.h"
 #include "util/error.h"
-#include "util/json.h"
 #include "util/units.h"
 #include "util/workers.h"
 
@@ -15,7 +14,7 @@
 
 struct averaging {
     const char *path, *out; /* borrowed from argv; out NULL: print only the means of channels */
-    bool force, json, force_color, force_gray;
+    bool force, force_color, force_gray;
     int threads;
     struct source *source;
     struct mean_image mean;
@@ -30,7 +29,6 @@ static int arguments_parse(struct averaging *a, int argc, char **argv)
          .not_with = "force-color", .why = "decodes to another number of channels"},
         {"threads", OPTION_THREADS, &a->threads, "N", "threads that decode (default: all cores)"},
         {"force", OPTION_FLAG, &a->force, NULL, "replace DST if it exists"},
-        {"json", OPTION_FLAG, &a->json, NULL, "print the result as JSON"},
     };
     const struct command_line line = {
         .command = "mean",
@@ -73,34 +71,14 @@ static int add_image(void *context, uint64_t number, const struct streamed *imag
                : 0;
 }
 
-static int result_json(const struct averaging *a)
-{
-    struct json json = {.depth = 0};
-
-    json_object_begin(&json);
-    json_put_string(&json, "file", a->out);
-    json_put_uint(&json, "records", a->mean.count);
-    json_put_ints(&json, "shape", a->mean.shape.naxes, a->mean.shape.dim);
-    json_put_array(&json, "mean_value");
-    for (int64_t c = 0; c < a->mean.shape.dim[0]; c++)
-        json_double(&json, mean_image_channel(&a->mean, c));
-    json_array_end(&json);
-    json_object_end(&json);
-    return json_print(&json, stdout);
-}
-
 /* Prints the result. The lines of channels are those of Caffe's compute_image_mean. */
-static int result_print(const struct averaging *a)
+static void result_print(const struct averaging *a)
 {
-    if (a->json)
-        return result_json(a);
     for (int64_t c = 0; c < a->mean.shape.dim[0]; c++)
         printf("mean_value channel [%lld]: %g\n", (long long)c, mean_image_channel(&a->mean, c));
-    if (a->out)
-        printf("%s: the mean of %s of %lldx%lldx%lld\n", a->out,
-               units_count((long long)a->mean.count, "image").text, (long long)a->mean.shape.dim[0],
-               (long long)a->mean.shape.dim[1], (long long)a->mean.shape.dim[2]);
-    return 0;
+    printf("%s: the mean of %s of %lldx%lldx%lld\n", a->out ? a->out : a->path,
+           units_count((long long)a->mean.count, "image").text, (long long)a->mean.shape.dim[0],
+           (long long)a->mean.shape.dim[1], (long long)a->mean.shape.dim[2]);
 }
 
 static int average(struct averaging *a)
@@ -116,7 +94,6 @@ static int average(struct averaging *a)
         return -1;
     const struct image_stream stream = {.count = a->source->nrecords,
                                         .threads = a->threads,
-                                        .progress = !a->json,
                                         .read = read_image,
                                         .take = add_image,
                                         .context = a};
@@ -124,7 +101,8 @@ static int average(struct averaging *a)
     signals_hold();
     if (image_stream_run(&stream) || (a->out && mean_image_write(&a->mean, a->out)))
         return -1;
-    return result_print(a);
+    result_print(a);
+    return 0;
 }
 
 int command_mean(int argc, char **argv)

@@ -40,7 +40,7 @@ int image_stream_run(const struct image_stream *stream)
     uint64_t job = 0;
     int status;
 
-    progress_begin(&ring.progress, stream->count, stream->progress);
+    progress_begin(&ring.progress, stream->count);
     ring.place = alloc_array(ring.places, sizeof *ring.place, "images");
     status = ring.place ? jobs_create(&o, &jobs) : -1;
     while (status == 0 && !signals_pending() && jobs_next(jobs, stream->count, &job)) {

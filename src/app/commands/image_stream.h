@@ -16,7 +16,6 @@ struct streamed {
 struct image_stream {
     uint64_t count;
     int threads;
-    bool progress; /* shows progress if stderr is a terminal */
     /* Reads image `number` on one of the threads into *out, whose memory is used again. -1 with a
      * message: `take` gets the message in the image's turn. */
     int (*read)(void *context, uint64_t number, struct streamed *out);

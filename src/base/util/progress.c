@@ -7,17 +7,17 @@
 
 #define REDRAW_SECONDS 0.2
 
-void progress_begin(struct progress *p, uint64_t count, bool wanted)
+void progress_begin(struct progress *p, uint64_t count)
 {
     *p = (struct progress){
-        .wanted = wanted && isatty(STDERR_FILENO), .count = count, .started = clock_seconds()};
+        .shows = isatty(STDERR_FILENO), .count = count, .started = clock_seconds()};
 }
 
 void progress_show(struct progress *p, uint64_t done)
 {
     double now, rate, left;
 
-    if (!p->wanted || (now = clock_seconds()) - p->shown < REDRAW_SECONDS)
+    if (!p->shows || (now = clock_seconds()) - p->shown < REDRAW_SECONDS)
         return;
     p->shown = now;
     rate = (double)done / (now - p->started + 1e-9);
@@ -31,6 +31,6 @@ void progress_show(struct progress *p, uint64_t done)
 
 void progress_erase(const struct progress *p)
 {
-    if (p->wanted)
+    if (p->shows)
         fprintf(stderr, "\r\033[K");
 }

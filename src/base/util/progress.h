@@ -6,13 +6,13 @@
 #include <stdint.h>
 
 struct progress {
-    bool wanted; /* the caller wants the line, and stderr is a terminal */
+    bool shows; /* stderr is a terminal */
     uint64_t count;
     double started, shown; /* clock_seconds() at the beginning, and when last drawn */
 };
 
 /* Begins with none of `count` images finished. */
-void progress_begin(struct progress *progress, uint64_t count, bool wanted);
+void progress_begin(struct progress *progress, uint64_t count);
 
 /* Draws the line again for `done` finished images, at most five times a second. */
 void progress_show(struct progress *progress, uint64_t done);
