@@ -21,14 +21,14 @@ device: memory, copies, codecs, rules, sums|H|1520|src/base/device/{codec,device
 CPU engine|H|9291|src/nn/engine/cpu/*
 replay engine, profiles|H|632|src/nn/engine/replay/*
 CUDA engine|H|9709|cuda/*
-layers|H|4483|src/nn/layers/*
-net|H|3081|src/nn/net/*
-input: feeder, transform, lists, HDF5, names|H|3294|src/nn/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
+layers|H|4475|src/nn/layers/*
+net|H|3069|src/nn/net/*
+input: feeder, transform, lists, HDF5, names|H|3283|src/nn/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
 a new order in each epoch, reading ahead|N|258|src/nn/input/{ahead,shuffle}.*
 augmentation|c|231|src/nn/input/augment.*
 LMDB and LevelDB readers|N|785|src/nn/input/format/kv*.*
 JPEG, PNG, WebP, Datum|N|1282|src/nn/input/format/{datum,exif,image,image_internal,jpeg,png,webp}.*
-convert, mean: making data|c|1527|src/nn/convert/* src/app/commands/command_{convert,convert_images,mean}.c src/app/commands/image_stream.*
+convert, mean: making data|c|1522|src/nn/convert/* src/app/commands/command_{convert,convert_images,mean}.c src/app/commands/image_stream.*
 wire|H|2273|src/comm/wire/*
 plan: groups, chunks, schemes, costs|H|2683|src/comm/plan/{chunks,comm,cost,deal,for_schemes,plan,plan_internal,rails,scheme,tree}.*
 probe, cluster file|H|963|src/comm/plan/{cluster_file,probe,probe_serve}.*
@@ -44,7 +44,7 @@ libposeidon: tensors on GPUs|H|297|src/comm/library/place.* src/base/device/modu
 snapshots in Caffe'"'"'s two forms|H|2930|src/nn/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
 kept snapshots, the run and its lock|N|2690|src/app/keep/{snapshot_writer,kept_list,prefix_lock}.* src/app/keep/run*.*
 weights in Caffe'"'"'s other form|N|276|src/nn/snapshot/weights.* src/app/commands/command_convert_weights.c
-report|N|2076|src/app/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/app/say/result.c
+report|N|2068|src/app/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/app/say/result.c
 CSV, TensorBoard|c|470|src/app/report/curves.* src/app/say/metrics.c
 trace, timeline|c|1047|src/base/trace/* src/comm/timeline/*
 trainer|H|4217|src/app/job/{course,job,nets,policy,rates,trainer_options}.* src/app/compute/{compute,net_exchange,place_updates}.* src/app/keep/scores.* src/app/say/{display,output,start_log,timing}.* src/app/loop/*

@@ -65,7 +65,6 @@ communication.md#the-same-bits-at-any-number-of-ranks
 is no multiple of
 data.md#photographs
 a label would mean two classes
-turned upright, as EXIF data say
 a palette is read as gray
 data.md#a-new-order-in-every-epoch
 is sorted by label

@@ -318,7 +318,6 @@ class Images(FolderCase):
             done = self.run_poseidon("convert", "images", listing, self.path("x.h5"), "--root=" + self.path("p"),
                                      "--force")
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual("1 image turned upright" in done.stderr, 2 <= o <= 8, name)
             expected = self.UPRIGHT.get(o, self.UPRIGHT[1])(upright)
             with h5py.File(self.path("x.h5"), "r") as f:
                 self.assertTrue(np.array_equal(f["data"][0], expected.transpose(2, 0, 1)), name)

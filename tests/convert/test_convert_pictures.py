@@ -81,8 +81,7 @@ class Pictures(FolderCase):
             exif = (b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01" + bytes((0, o)) + b"\0" * 6).hex().encode()
             text = b"\n%s\n%8d\n%s\n%s\n" % (kind, len(exif) // 2, exif[:40], exif[40:])
             more = chunk(b"zTXt", b"Raw profile type " + kind + b"\0\0" + zlib.compress(text))
-            said, pixels = self.convert("a.png", png(mask(), None, more), "--gray")
-            self.assertEqual("turned upright" in said, o > 1)
+            pixels = self.convert("a.png", png(mask(), None, more), "--gray")[1]
             self.assertTrue(np.array_equal(pixels[0], upright[o](mask())), (kind, o))
         for text in (b"", b"\n", b"\nexif\n", b"\nexif\n 4\n4", b"\nexif\n 4\n4xyz\n", b"exif"):
             more = chunk(b"tEXt", b"Raw profile type exif\0" + text)

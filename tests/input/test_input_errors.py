@@ -209,23 +209,6 @@ class Errors(FolderCase):
         self.assertEqual((len(hashes[1]), len(hashes[2])), (1, 1))
         self.assertLess(max(hashes["loss"]) - min(hashes["loss"]), 1e-4 * max(hashes["loss"]))
 
-    def test_the_log_says_once_how_many_images_were_turned(self):
-        with open(os.path.join(os.environ["abs_top_srcdir"], "tests/data/input/images/color.jpg"), "rb") as f:
-            picture = f.read()
-        exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"
-        for name, more in (("turned.jpg", b"\xff\xe1\0" + bytes([2 + len(exif)]) + exif), ("plain.jpg", b"")):
-            with open(self.path(name), "wb") as f:
-                f.write(picture[:2] + more + picture[2:])
-        for names, says in ((["plain.jpg"], 0), (["turned.jpg", "plain.jpg"], 1)):
-            with open(self.path("list.txt"), "w") as f:
-                f.write("".join("%s %d\n" % (name, i) for i, name in enumerate(names)))
-            done = self.train(2, "ImageData", 'image_data_param { source: "list.txt" batch_size: 2 new_height: 9 '
-                              'new_width: 9 }', more=["--max-iter=2"])
-            if "built without" in done.stderr:
-                self.skipTest(done.stderr)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual(done.stderr.count(" images turned upright, as EXIF data say"), says, done.stderr)
-
     def test_the_dry_run_reads_records_and_names_a_filter_that_is_not_here(self):
         with h5py.File(self.path("data.h5"), "w") as f:  # only the chunk in the middle is compressed
             d = f.create_dataset("data", (60, 1, 8, 8), "u1", chunks=(20, 1, 8, 8), compression="lzf")

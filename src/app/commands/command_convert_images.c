@@ -51,7 +51,6 @@ struct conversion {
     bool varies;            /* images differ in size */
     uint64_t refused, odd;  /* unreadable images; images of another size, with --check-size */
     uint64_t unended;       /* JPEGs without their end mark */
-    uint64_t turned;        /* images turned upright by their EXIF data */
     struct strbuf refusals; /* one line per refused image */
     const char *remark;     /* first remark about a label (image_label_remark); NULL: none */
     uint64_t remarked, nremarked; /* image of `remark`; number of images with a remark */
@@ -367,7 +366,6 @@ static int image_write(void *context, uint64_t job, const struct streamed *image
     if (check_shape(c, number, &image->record, &fits))
         return -1;
     c->unended += fits && image->record.decoded.unended;
-    c->turned += fits && image->record.decoded.turned;
     note_remark(c, number, &image->record.decoded);
     c->count[to] += fits;
     return fits ? sink_add(c->sink[to], &sample) : 0;
@@ -392,9 +390,6 @@ static void summary_print(const struct conversion *c)
     if (c->unended)
         fprintf(stderr, "%s without an end mark, but with all pixels\n",
                 units_count((long long)c->unended, "JPEG image").text);
-    if (c->turned)
-        fprintf(stderr, "%s turned upright, as EXIF data say\n",
-                units_count((long long)c->turned, "image").text);
     if (c->remark)
         fprintf(stderr, "warning: %s, first %s: %s\n",
                 units_count((long long)c->nremarked, "image").text,

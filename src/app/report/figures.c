@@ -28,7 +28,6 @@ static void fill_rank(const struct figures_source *source, struct figures_rank *
         .input_total_seconds = source->input_seconds,
         .input_waits = (double)source->input_waits,
         .bad_records = source->bad_records,
-        .input_turned = (double)source->input_turned,
         .progress_seconds = stats->wire.cpu_seconds / n,
         .progress_share =
             stats->wire.seconds > 0 ? stats->wire.cpu_seconds / stats->wire.seconds : 0,

@@ -47,7 +47,6 @@ struct figures_rank {
     double input_total_seconds;  /* wait for input, all iterations together */
     double input_waits;          /* number of waits for input, all iterations together */
     double bad_records;          /* damaged records that were left out, counted by each rank */
-    double input_turned;         /* images turned upright, counted at every reading */
     double progress_seconds;     /* processor time of the wire thread */
     double progress_share;       /* wire thread's share of one core, over its whole life: 0 to 1 */
     double predicted_sent, sent; /* bytes of gradients, parameters and factors */
@@ -88,7 +87,7 @@ struct figures_source {
     double train_seconds; /* training time of all iterations, without tests and snapshots */
     double train_stall;   /* part of train_seconds: wait for the network */
     double input_seconds; /* wait for input, all iterations */
-    uint64_t input_waits, input_turned;
+    uint64_t input_waits;
     int bad_records; /* damaged records that this rank left out */
     bool overlap;
     int batch; /* samples per worker and iteration */

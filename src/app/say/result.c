@@ -129,7 +129,6 @@ static int predict_transfers(struct output *output)
 static void log_input(struct log *log, const struct figures *figures)
 {
     double waits = figures_sum(figures, FIGURE(input_waits));
-    double turned = figures_sum(figures, FIGURE(input_turned));
     double damaged = figures_sum(figures, FIGURE(bad_records));
 
     if (waits > 0)
@@ -141,9 +140,6 @@ static void log_input(struct log *log, const struct figures *figures)
     if (damaged > 0)
         LOG_WARNING(log, "%s left out (summed over ranks)",
                     units_count((long long)damaged, "damaged record").text);
-    if (turned > 0)
-        LOG_INFO(log, "%s turned upright, as EXIF data say (counted at every read)",
-                 units_count((long long)turned, "image").text);
 }
 
 static double ledger_seconds(const struct run_ledger *sum)
@@ -263,10 +259,8 @@ int output_gather_figures(struct output *output)
         .cores = output->job->cores.allowed,
         .bad_records = atomic_load(&output->compute->bad_records)};
 
-    if (output->job->worker) {
+    if (output->job->worker)
         net_input_waits(output->compute->net, &source.input_waits, &source.input_seconds);
-        source.input_turned = net_input_turned(output->compute->net);
-    }
     if (figures_gather(output->job->world, &source, &output->figures))
         return -1;
     stragglers_tell(output->monitor->stragglers, &output->figures);

@@ -65,7 +65,6 @@ struct feeder {
     uint64_t begin_pass, next_pass; /* pass to be filled next; pass to be delivered next */
     bool failed;
     _Atomic uint64_t records; /* records read so far */
-    _Atomic uint64_t turned;  /* records turned upright by their EXIF data */
 
     /* used by the consumer alone */
     bool counting; /* true once a batch was delivered since creation or the last seek */
@@ -179,8 +178,6 @@ static int sample_fill(struct feeder *f, const struct slot *slot, int sample, st
                          record_of(f, slot->first + (uint64_t)sample), record))
         return -1;
     atomic_fetch_add_explicit(&f->records, 1, memory_order_relaxed);
-    if (record->image && record->image->turned)
-        atomic_fetch_add_explicit(&f->turned, 1, memory_order_relaxed);
     if (image_deliver(f, slot, sample, record))
         return -1;
     if (f->source->nfields > 1)
@@ -531,11 +528,6 @@ uint64_t feeder_records(const struct feeder *f, const char **path)
 {
     *path = f->source->path;
     return atomic_load_explicit(&f->records, memory_order_relaxed);
-}
-
-uint64_t feeder_turned(const struct feeder *f)
-{
-    return atomic_load_explicit(&f->turned, memory_order_relaxed);
 }
 
 int feeder_threads(const struct feeder *f)

@@ -71,9 +71,6 @@ void feeder_waits(const struct feeder *feeder, uint64_t *times, double *seconds)
 /* Returns the number of records read so far, and the source's path. Any thread. */
 uint64_t feeder_records(const struct feeder *feeder, const char **path);
 
-/* Returns the number of records that were turned upright by their EXIF data. Any thread. */
-uint64_t feeder_turned(const struct feeder *feeder);
-
 /* Returns the current number of reading threads. For the thread that calls feeder_next. */
 int feeder_threads(const struct feeder *feeder);
 

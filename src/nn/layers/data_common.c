@@ -547,11 +547,6 @@ uint64_t layer_records(const struct layer *layer, const char **path)
     return layer->feeder ? feeder_records(layer->feeder, path) : 0;
 }
 
-uint64_t layer_turned(const struct layer *layer)
-{
-    return layer->feeder ? feeder_turned(layer->feeder) : 0;
-}
-
 void layer_tell(const struct layer *layer, uint64_t sample, struct strbuf *out)
 {
     if (layer->feeder)

@@ -282,9 +282,6 @@ void layer_waits(const struct layer *layer, uint64_t *times, double *seconds);
  * feeder. Any thread. */
 uint64_t layer_records(const struct layer *layer, const char **path);
 
-/* Returns how many images were turned upright (feeder_turned); 0 without a feeder. Any thread. */
-uint64_t layer_turned(const struct layer *layer);
-
 /* Appends record and file of sample number `sample` of the last batch (feeder_tell). */
 void layer_tell(const struct layer *layer, uint64_t sample, struct strbuf *out);
 

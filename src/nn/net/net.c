@@ -186,15 +186,6 @@ int net_seek(struct net *net, uint64_t first_sample)
     return 0;
 }
 
-uint64_t net_input_turned(const struct net *net)
-{
-    uint64_t turned = 0;
-
-    for (int l = 0; l < net->nlayers; l++)
-        turned += layer_turned(&net->layers[l]);
-    return turned;
-}
-
 void net_input_waits(const struct net *net, uint64_t *times, double *seconds)
 {
     *times = 0;

@@ -275,9 +275,6 @@ int net_seek(struct net *net, uint64_t first_sample);
 /* Returns how often, and for how many seconds in all, forward passes waited for data. */
 void net_input_waits(const struct net *net, uint64_t *times, double *seconds);
 
-/* Returns how many images were turned upright, each as often as it was read. */
-uint64_t net_input_turned(const struct net *net);
-
 /* Returns the bytes of blobs, gradients and parameters that net_build allocated. */
 size_t net_memory(const struct net *net);
 

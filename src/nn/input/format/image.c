@@ -76,7 +76,7 @@ int image_decode_stored(const void *data, size_t length, enum image_color color,
     const char *kind = file_kind_of(data, length);
 
     out->orientation = 1;
-    out->unended = out->turned = out->indices_lost = false;
+    out->unended = out->indices_lost = false;
     if (codec->decode)
         return codec->decode(data, length, color, out);
     if (codec->name)
@@ -116,7 +116,6 @@ static int turn(struct image *image)
                    channels);
         }
     image->orientation = 1;
-    image->turned = true;
     return 0;
 }
 

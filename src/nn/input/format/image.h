@@ -15,7 +15,6 @@ struct image {
     int channels; /* 3: blue, green, red; 1: grey */
     int height, width;
     int orientation;      /* EXIF orientation, 1..8; 0, 1: upright */
-    bool turned;          /* the pixels were turned upright */
     bool stored_gray;     /* the file has one channel */
     bool unended;         /* all pixels exist, but not the file's end mark */
     bool indices_lost;    /* colours of a palette were converted to gray, so its indices are lost */
