@@ -18,6 +18,7 @@ EOF
 
 works '*forward: *GFLOP/s, * % of the peak; *; bound by [am]*, * times the floor)*' time --model=net.prototxt --iterations=2
 has "$err" '*Measured here: products * GFLOP/s, memory * GB/s. The floor, * adds up to * ms; Forward-Backward takes * times the floor.*' 'time'
+has "$err" "*Memory of blobs: * MiB in one arena (* MiB without sharing), most of it at *ward of '*'*" 'time'
 has "$err" '*scale*does the work of: bn.*' 'time'
 
 # What is under its floor is said to be: in cache, or by fewer products.

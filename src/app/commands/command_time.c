@@ -207,54 +207,21 @@ static void print_log(struct timing *t)
     LOG_INFO(&t->log, "*** Benchmark ends ***");
 }
 
-static const char *step_pass(const struct net *net, int step)
-{
-    return step < net->nlayers ? "forward" : "backward";
-}
-
-static const char *step_layer(const struct net *net, int step)
-{
-    return net->layers[step < net->nlayers ? step : 2 * net->nlayers - 1 - step].def->name;
-}
-
-/* Returns the largest piece in use at the peak that follows `than` in falling order of size; NULL:
- * none. than NULL: the first. */
-static const struct net_piece *next_largest(const struct net_memory_plan *plan,
-                                            const struct net_piece *than)
-{
-    const struct net_piece *found = NULL;
-
-    for (int i = 0; i < plan->npieces; i++) {
-        const struct net_piece *piece = &plan->pieces[i];
-        bool follows =
-            !than || piece->bytes < than->bytes || (piece->bytes == than->bytes && piece > than);
-        if (piece->begin <= plan->peak && plan->peak <= piece->end && follows &&
-            (!found || piece->bytes > found->bytes))
-            found = piece;
-    }
-    return found;
-}
-
 static void print_memory(struct timing *t)
 {
-    enum { LARGEST = 5 };
     const double mib = 1048576;
     const struct net *net = t->model.net;
     const struct engine *engine = &t->model.engine;
     const struct net_memory_plan *plan = net_memory_plan(net);
-    const struct net_piece *piece = NULL;
+    int layer = plan->peak < net->nlayers ? plan->peak : 2 * net->nlayers - 1 - plan->peak;
 
     if (plan->npieces == 0)
         return;
-    LOG_INFO(&t->log, "Memory of blobs: %.1f MiB in one arena (%.1f MiB without sharing)",
-             (double)plan->bytes / mib, (double)plan->apart / mib);
-    LOG_INFO(&t->log, "  most in use at once: %.1f MiB, at %s of '%s'; the largest blobs:",
-             (double)plan->load / mib, step_pass(net, plan->peak), step_layer(net, plan->peak));
-    for (int i = 0; i < LARGEST && (piece = next_largest(plan, piece)) != NULL; i++)
-        LOG_INFO(&t->log, "  %8.1f MiB  %s of '%s', from %s of '%s' to %s of '%s'",
-                 (double)piece->bytes / mib, piece->grad ? "gradient" : "values", piece->blob->name,
-                 step_pass(net, piece->begin), step_layer(net, piece->begin),
-                 step_pass(net, piece->end), step_layer(net, piece->end));
+    LOG_INFO(&t->log,
+             "Memory of blobs: %.1f MiB in one arena (%.1f MiB without sharing), most of it at %s "
+             "of '%s'",
+             (double)plan->bytes / mib, (double)plan->apart / mib,
+             plan->peak < net->nlayers ? "forward" : "backward", net->layers[layer].def->name);
     LOG_INFO(&t->log, "Memory of parameters%s: %.1f MiB", net->train ? " and their gradients" : "",
              (double)(net_memory(net) - plan->bytes) / mib);
     if (engine->i->held)
