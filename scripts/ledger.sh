@@ -11,7 +11,7 @@ most=84000
 
 # CAPABILITY|what it is for: H the mission's heart, N its users need it, c comfort|budget in lines|patterns
 rows='
-prototxt: reader, printer, places, suggestions|H|2531|src/nn/spec/{doc,field,kind,names,print,read,scan,suggest_field,text,text_internal,text_value}.*
+prototxt: reader, printer, places, suggestions|H|2491|src/nn/spec/{doc,field,kind,names,print,read,scan,suggest_field,text,text_internal,text_value}.*
 net definition: rules, stages, overrides|H|781|src/nn/spec/{netdef,netstate,override}.*
 .caffemodel reader|H|1057|src/nn/spec/{modelfile,proto,stored_blob}.*
 old forms V0 and V1, upgrade|N|695|src/nn/spec/upgrade*.* src/app/commands/command_upgrade.c
@@ -21,7 +21,7 @@ device: memory, copies, codecs, rules, sums|H|1520|src/base/device/{codec,device
 CPU engine|H|9291|src/nn/engine/cpu/*
 replay engine, profiles|H|632|src/nn/engine/replay/*
 CUDA engine|H|9709|cuda/*
-layers|H|4475|src/nn/layers/*
+layers|H|4405|src/nn/layers/*
 net|H|3069|src/nn/net/*
 input: feeder, transform, lists, HDF5, names|H|3283|src/nn/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
 a new order in each epoch, reading ahead|N|258|src/nn/input/{ahead,shuffle}.*
@@ -56,10 +56,10 @@ late and lost ranks, NaN|N|1058|src/app/watch/{monitor,numeric_checks,stragglers
 shares of the batch by speed|N|460|src/app/compute/balance.*
 cores|N|385|src/app/job/cores.*
 doctor, device_query|c|1269|src/app/commands/{command_doctor,command_device_query,doctor*}.*
-options, help, suggestions|N|1679|src/app/commands/{foreign_options,options*,output_guard}.* src/base/util/{choice,option,suggest,units}.*
+options, help, suggestions|N|1638|src/app/commands/{foreign_options,options*,output_guard}.* src/base/util/{choice,option,suggest,units}.*
 train, main|H|1043|src/app/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
 test, time, classify, extract, summary|N|2142|src/app/commands/{command_classify,command_extract,command_summary,command_test,command_time,model}.*
-util, the rest|H|3914|src/app/report/build_info.* src/nn/spec/h5*.* src/base/util/{alloc,clock,error,file,file_kind,finite,json,log,machine,median,owner,path,progress,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
+util, the rest|H|3904|src/app/report/build_info.* src/nn/spec/h5*.* src/base/util/{alloc,clock,error,file,file_kind,finite,json,log,machine,median,owner,path,progress,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
 '
 
 # Writes NAME|KIND|BUDGET|FILE|LINES of all files to $work/rows; fails where a file has no row, or two.

@@ -74,13 +74,7 @@ client-id
 END
 refuses "*unexpected word 'x.solverstate': expected options only; did you mean --snapshot=x.solverstate (usage*" train --resume x.solverstate
 refuses "*did you mean --weights=w.caffemodel.h5 (usage*" test w.caffemodel.h5
-refuses "*unknown command 'predict'; 'poseidon classify' classifies images*" predict
-refuses "*unknown command 'eval'; 'poseidon test' scores weights*" eval
-refuses "*unknown command 'finetune'; 'poseidon train --weights=FILE'*" finetune
-for word in onnx export; do
-    refuses "poseidon: unknown command '$word'; tools/to_onnx.py writes a net with its weights as ONNX*" $word --model=net.prototxt
-done
-refuses "*unknown command 'resume'; 'poseidon train --resume'*" resume
+refuses "poseidon: unknown command 'predict' ('poseidon help' lists all)*" predict
 refuses '*--epochs says when training ends: not with --max-iter*' train --solver=s --epochs=3 --max-iter=5
 refuses "*unknown option --np: the launcher sets the number of ranks: mpirun -np N*" train -np 4
 refuses '*unknown option --model: --solver=FILE: the solver names the net*' train --model=net.prototxt
@@ -284,10 +278,6 @@ for type in Reorg:Darknet Transpose:'Reshape does not' SpatialSoftmax:Softmax Me
     has "$err" "(${type%%:*}): layer type ${type%%:*} is not supported: *${type#*:}" "${type%%:*}"
     lacks "$err" 'did you mean' "${type%%:*}"
 done
-for path in 'CAFFE_ROOT/net.prototxt' "\${EXP}/net.prototxt" '@NET@' 'a/{{ net }}'; do
-    echo "net: '$path' base_lr: 1 lr_policy: 'fixed' max_iter: 1" >template.prototxt
-    refuses '*no such file*this looks like a template: fill in its placeholders first*' train --solver=template.prototxt
-done
 solver "base_lr: 1 lr_policy: 'stepearly'"
 refuses '*Unknown learning rate policy: stepearly*plateau lowers the rate where the loss stops falling*' train --solver=wrong.prototxt
 {
@@ -392,7 +382,6 @@ for option in iterations:--max-iter=N max-epochs:--epochs=N log-interval:'--set 
     refuses "*unknown option --${option%%:*}: *${option#*:}*" train "--${option%%:*}=1"
 done
 refuses '*unknown option --solver: a solver is for train; here --model=FILE names the net*' test --solver=once.solver
-refuses "poseidon: unknown command 'draw'; tools/draw.py draws nets" draw once.prototxt once.dot
 
 # version
 for word in --version -v version; do

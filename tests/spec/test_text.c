@@ -335,21 +335,18 @@ static const struct {
     {"name: '$#NAME#$'\nlayer { convolution_param { num_output: $#N#$ } }", false,
      "F:2:41: expected an integer for field \"num_output\" of \"caffe.ConvolutionParameter\", "
      "found "
-     "\"$\" (this looks like a template: fill in its placeholders first)"},
+     "\"$\""},
     {"input_dim:{height}", false,
-     "F:1:11: expected an integer for field \"input_dim\" of \"caffe.NetParameter\", found \"{\" "
-     "(this looks like a template: fill in its placeholders first)"},
+     "F:1:11: expected an integer for field \"input_dim\" of \"caffe.NetParameter\", found \"{\""},
     {"layer { convolution_param { num_output: NCLASS_tpl } }", false,
      "F:1:41: expected an integer for field \"num_output\" of \"caffe.ConvolutionParameter\", "
      "found "
-     "\"NCLASS_tpl\" (this looks like a template: fill in its placeholders first)"},
+     "\"NCLASS_tpl\""},
     {"base_lr: LR_tpl", true,
      "F:1:10: expected a number for field \"base_lr\" of \"caffe.SolverParameter\", found "
-     "\"LR_tpl\" "
-     "(this looks like a template: fill in its placeholders first)"},
+     "\"LR_tpl\""},
     {"{{ include('x') }}", false,
-     "F:1:1: expected the name of a field of \"caffe.NetParameter\", found \"{\" (this looks like "
-     "a template: fill in its placeholders first)"},
+     "F:1:1: expected the name of a field of \"caffe.NetParameter\", found \"{\""},
     {"name: 'a'\n<<<<<<< HEAD\nname: 'b'", false,
      "F:2:1: expected the name of a field of \"caffe.NetParameter\", found \"<\" (an unresolved "
      "merge conflict: choose one side and remove its marks)"},

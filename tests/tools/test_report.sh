@@ -258,8 +258,6 @@ PYTHONPATH=$folder/none
 export PYTHONPATH
 
 # ---- bad input ----
-"$POSEIDON" report "$folder/tiny" 2>"$folder/errors" && fail 'poseidon report is a command'
-holds "$folder/errors" "unknown command 'report'; tools/report.py makes tables and plots of runs"
 refuses 'which runs? report.py FOLDER...'
 refuses 'there is no run here' "$folder/empty"
 refuses 'No such file or directory' "$folder/absent"

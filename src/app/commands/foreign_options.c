@@ -1,4 +1,4 @@
-/* Maps other programs' options and commands to poseidon's, for error messages. */
+/* Maps other programs' options to poseidon's, for error messages. */
 #include "commands/options.h"
 
 #include "spec/caffe.pb-c.h"
@@ -6,9 +6,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-#define TO_ONNX "tools/to_onnx.py writes a net with its weights as ONNX: 'tools/to_onnx.py --help'"
-#define DRAW    "tools/draw.py draws nets, with the schemes of a plan: 'tools/draw.py --help'"
 
 /* Options of Caffe, PMLS-Caffe, PyTorch, torchrun, Horovod and Lightning. */
 static const struct {
@@ -55,7 +52,7 @@ static const struct {
     {"net-outputs", "train", "--curves=FILE.csv"},
     {"stats-path", "train", "--tune=log=FILE, or --trace=FILE"},
     {"squeeze", "classify", "--resize=WIDTHxHEIGHT of the input"},
-    {"draw", "plan", DRAW},
+    {"draw", "plan", "tools/draw.py draws nets, with the schemes of a plan"},
     {"gpus", "plan", "--nodes=LIST and --ranks-per-node=N set the number of ranks"},
     {"device", NULL, "--engine=cuda, or --engine=cpu"},
     {"batch-size", NULL, "--batch=N if the command has it, else the net's batch_size"},
@@ -74,24 +71,6 @@ static const struct {
     {"hosts", NULL, "the launcher sets the hosts: mpirun -host A,B poseidon train ..."},
     {"net", NULL, "--model=FILE"},
     {"data", NULL, "the net's data layer names the data: its source"},
-};
-
-static const struct {
-    const char *name, *here;
-} commands[] = {
-    {"predict",
-     "'poseidon classify' classifies images, 'poseidon extract' writes the values of blobs"},
-    {"infer",
-     "'poseidon classify' classifies images, 'poseidon extract' writes the values of blobs"},
-    {"eval", "'poseidon test' scores weights"},
-    {"evaluate", "'poseidon test' scores weights"},
-    {"finetune", "'poseidon train --weights=FILE'"},
-    {"fit", "'poseidon train'"},
-    {"resume", "'poseidon train --resume', or --snapshot=FILE"},
-    {"onnx", TO_ONNX},
-    {"export", TO_ONNX},
-    {"draw", DRAW},
-    {"report", "tools/report.py makes tables and plots of runs"},
 };
 
 /* Finds the field of the solver that has the option's name. */
@@ -120,12 +99,4 @@ bool foreign_option_find(const char *command, const char *name, char *out, size_
             return true;
         }
     return !strcmp(command, "train") && solver_field(name, out, room);
-}
-
-const char *foreign_command_find(const char *name)
-{
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (!strcmp(commands[i].name, name))
-            return commands[i].here;
-    return NULL;
 }

@@ -83,9 +83,7 @@ static int unknown_command(const char *name)
     for (int i = 0; i < NCOMMANDS; i++)
         suggest_offer(&suggest, commands[i].name);
     fprintf(stderr, "poseidon: unknown command '%s'", name);
-    if (foreign_command_find(name))
-        fprintf(stderr, "; %s", foreign_command_find(name));
-    else if (suggest.nearest)
+    if (suggest.nearest)
         fprintf(stderr, "; did you mean '%s'?", suggest.nearest);
     fprintf(stderr, " ('poseidon help' lists all)\n");
     return 1;

@@ -56,9 +56,6 @@ void options_print_text(const char *text);
  * others; for train, every field of the solver. Returns false if there is none. */
 bool foreign_option_find(const char *command, const char *name, char *out, size_t room);
 
-/* Returns advice for an unknown command; NULL: none. */
-const char *foreign_command_find(const char *name);
-
 /* Result of options_parse if --help was printed; not an exit status. */
 enum { OPTIONS_HELPED = 256 };
 

@@ -55,19 +55,13 @@ char *path_find(const char *path, const char *named_by, bool *found)
     return path_beside(path, NULL);
 }
 
-const char *path_template_remark(const char *path)
-{
-    return strpbrk(path, "${@") || strstr(path, "_ROOT/") ? PATH_TEMPLATE : "";
-}
-
 int path_missing(const char *path)
 {
-    const char *remark = path_template_remark(path);
     char folder[1024];
 
-    if (!*remark && path[0] != '/' && getcwd(folder, sizeof folder))
+    if (path[0] != '/' && getcwd(folder, sizeof folder))
         return error_set("%s: no such file (the current folder is %s)", path, folder);
-    return error_set("%s: no such file%s", path, remark);
+    return error_set("%s: no such file", path);
 }
 
 char *path_folder(const char *path)

@@ -26,10 +26,6 @@ char *path_find(const char *path, const char *named_by, bool *found);
 /* Sets the message that `path` is missing, with the current folder if relative; returns -1. */
 int path_missing(const char *path);
 
-/* Returns a remark for a missing path with a placeholder ("${DATA}/list.txt", "@NET@"), else "". */
-#define PATH_TEMPLATE " (this looks like a template: fill in its placeholders first)"
-const char *path_template_remark(const char *path);
-
 /* Returns the folder of `path`, "." if the path names none. The caller frees the result; NULL with
  * a message on failure. */
 char *path_folder(const char *path);

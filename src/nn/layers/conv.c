@@ -115,11 +115,10 @@ static int conv_top_size(const struct layer *layer, const struct conv_args *args
                          args->pad[i], layer_spatial_name(naxes, i), args->stride[i], in,
                          conv_extent(args, i), args->pad[i]);
     return error_set("kernel %s (dilation %s) is larger than the padded input: %s %" PRId64
-                     " > %" PRId64 " + 2 * %d%s",
+                     " > %" PRId64 " + 2 * %d" SPATIAL_TOO_SMALL,
                      layer_spatial_text(args->kernel, naxes, kernel),
                      layer_spatial_text(args->dilation, naxes, dilation),
-                     layer_spatial_name(naxes, i), conv_extent(args, i), in, args->pad[i],
-                     layer_axes_hint(layer).text);
+                     layer_spatial_name(naxes, i), conv_extent(args, i), in, args->pad[i]);
 }
 
 static int conv_set_top(struct layer *layer, int64_t outputs)
@@ -206,7 +205,6 @@ static bool convolution_takes_relu(const struct layer *layer)
         .takes_relu = convolution_takes_relu,                                                      \
         .takes_relu_last = true,                                                                   \
         .setup = convolution_setup,                                                                \
-        .along = conv_along,                                                                       \
         .op = kind,                                                                                \
         .op_per_bottom = true,                                                                     \
     }
@@ -243,6 +241,5 @@ const struct layer_i layer_im2col = {
     .type = "Im2col",
     .no_in_place = true,
     .setup = im2col_setup,
-    .along = conv_along,
     .op = OP_IM2COL,
 };

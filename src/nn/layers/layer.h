@@ -159,10 +159,6 @@ struct layer_i {
      * environment has setup_in in place of setup. Both may be NULL. */
     int (*setup)(struct layer *layer);
     int (*setup_in)(struct layer *layer, const struct layer_env *env);
-    /* Returns the top's size along spatial axis i for a bottom of size `in`; below 1: the window
-     * does not fit. After setup has set the op's arguments. NULL: the top has the bottom's size, or
-     * its size is unknown. */
-    int64_t (*along)(const struct layer *layer, int i, int64_t in);
     enum op_kind op;    /* kind of the operators */
     bool op_per_bottom; /* one operator per bottom and its top; else one operator for all */
     /* Adds arguments known only when the op is made. NULL: none. */

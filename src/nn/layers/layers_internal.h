@@ -103,14 +103,8 @@ int layer_expect_spatial(const struct layer *layer, int bottom);
 /* Returns the name of spatial axis i of naxes: "height". */
 const char *layer_spatial_name(int naxes, int i);
 
-/* Text appended to the error about a window larger than its input:
- * - the smallest input of the net that fits, if only layers with `along` lie between;
- * - a guess that the channels come last, if the layer reads data of such a shape;
- * - else "". */
-struct axes_hint {
-    char text[128];
-};
-struct axes_hint layer_axes_hint(const struct layer *layer);
+/* Ends the error about a window larger than its input. */
+#define SPATIAL_TOO_SMALL "; expected a larger input, channels first, or a smaller kernel"
 
 /* Writes "3 x 3", a value for each of naxes axes. Returns buffer. */
 #define SPATIAL_TEXT_BYTES 48

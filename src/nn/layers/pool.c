@@ -106,9 +106,10 @@ static int pooling_top_size(const struct layer *layer, int i, int64_t *out)
     *out = pooling_along(layer, i, in);
     if (*out >= 1)
         return 0;
-    return error_set("kernel %s is larger than the padded input: %s %d > %" PRId64 " + 2 * %d%s",
+    return error_set("kernel %s is larger than the padded input: %s %d > %" PRId64
+                     " + 2 * %d" SPATIAL_TOO_SMALL,
                      layer_spatial_text(args->kernel, naxes, kernel), layer_spatial_name(naxes, i),
-                     args->kernel[i], in, args->pad[i], layer_axes_hint(layer).text);
+                     args->kernel[i], in, args->pad[i]);
 }
 
 /* Warns of an empty last window, which Caffe also makes if nothing is padded. */
@@ -168,6 +169,5 @@ const struct layer_i layer_pooling = {
     .no_in_place = true,
     .no_gradient_from = 1u << 1,
     .setup_in = pooling_setup,
-    .along = pooling_along,
     .op = OP_POOL,
 };

@@ -72,63 +72,6 @@ const char *layer_spatial_text(const int *values, int naxes, char buffer[SPATIAL
     return buffer;
 }
 
-/* Returns the layer that makes the first bottom; NULL: no layer of the net. */
-static const struct layer *maker(const struct layer *layer)
-{
-    for (const struct layer *from = layer - layer->index; from < layer; from++)
-        for (int t = 0; t < from->ntops; t++)
-            if (from->tops[t] == layer->bottoms[0])
-                return from;
-    return NULL;
-}
-
-/* Returns the smallest input of the net, along spatial axis i, for which the layer's top is not
- * empty; 0: not known. */
-static int least_input(const struct layer *layer, int i)
-{
-    const int64_t most = 1 << 14;
-    int64_t need = 1, in;
-
-    for (; layer && !layer->i->is_data; layer = maker(layer)) {
-        const struct shape *bottom = &layer->bottoms[0]->value.shape;
-
-        if (!layer->i->along && (layer->tops[0]->value.shape.naxes != bottom->naxes ||
-                                 layer->tops[0]->value.shape.dim[2 + i] != bottom->dim[2 + i]))
-            return 0;
-        for (in = 1; layer->i->along && in < most && layer->i->along(layer, i, in) < need;)
-            in++;
-        if (layer->i->along)
-            need = in;
-    }
-    return layer && need < most ? (int)need : 0;
-}
-
-struct axes_hint layer_axes_hint(const struct layer *layer)
-{
-    const struct shape *shape = &layer->bottoms[0]->value.shape;
-    const struct layer *from = maker(layer);
-    struct axes_hint hint = {""};
-    char sizes[SPATIAL_TEXT_BYTES];
-    int least[OP_SPATIAL];
-    bool known = true;
-
-    for (int i = 0; i < shape->naxes - 2; i++) {
-        least[i] = least_input(layer, i);
-        known &= least[i] > 0;
-    }
-    while (from && strcmp(from->i->type, "Split") == 0)
-        from = maker(from);
-    if (!from || !from->i->is_data)
-        snprintf(hint.text, sizeof hint.text,
-                 known ? "; the net's input is too small for it: expected at least %s"
-                       : "; the net's input is too small for it",
-                 layer_spatial_text(least, shape->naxes - 2, sizes));
-    else if (shape->naxes == 4 && (shape->dim[3] == 1 || shape->dim[3] == 3) && shape->dim[1] > 4 &&
-             shape->dim[2] > 1)
-        strcpy(hint.text, "; expected N,C,H,W: this looks like N,H,W,C");
-    return hint;
-}
-
 int layer_expect_spatial(const struct layer *layer, int bottom)
 {
     const struct blob *blob = layer->bottoms[bottom];

@@ -123,9 +123,7 @@ int spec_read_solver_with(const char *path, const struct spec_overrides *overrid
 /* Sets the error for a missing file. beside: the second path tried, or NULL. */
 static int not_found(const char *path, const char *beside)
 {
-    return beside
-               ? error_set("%s: no such file (nor %s)%s", path, beside, path_template_remark(path))
-               : path_missing(path);
+    return beside ? error_set("%s: no such file (nor %s)", path, beside) : path_missing(path);
 }
 
 int spec_find_file(const char *path, const char *relative_to_file, char **out)

@@ -3,7 +3,6 @@
 #include "spec/scan.h"
 
 #include "util/error.h"
-#include "util/path.h"
 
 #include <limits.h>
 #include <stdarg.h>
@@ -48,29 +47,14 @@ static char peek(const struct scanner *s, size_t offset)
     return offset < (size_t)(s->end - s->at) ? s->at[offset] : '\0';
 }
 
-static bool line_has(const struct scanner *s, const char *what)
+/* Returns a remark on a file that git could not merge; "" for other files. */
+static const char *conflict(const struct scanner *s)
 {
-    const char *line = s->token.text - (s->token.column - 1);
-    size_t length = strlen(what);
-
-    for (; (size_t)(s->end - line) >= length && *line != '\n' && *line != '#'; line++)
-        if (memcmp(line, what, length) == 0)
-            return true;
-    return false;
-}
-
-/* Returns a remark on a file that was never meant to be read as it is; "" for other files. */
-static const char *odd_file(const struct scanner *s)
-{
-    static const char *const templates[] = {"$", "{{", "{%", "%(", "<%", "..."};
     const char *line = s->token.text - (s->token.column - 1);
 
     if (s->end - line >= 7 && (memcmp(line, "<<<<<<<", 7) == 0 || memcmp(line, "=======", 7) == 0 ||
                                memcmp(line, ">>>>>>>", 7) == 0))
         return " (an unresolved merge conflict: choose one side and remove its marks)";
-    for (size_t i = 0; i < sizeof templates / sizeof *templates; i++)
-        if (line_has(s, templates[i]))
-            return PATH_TEMPLATE;
     return "";
 }
 
@@ -82,7 +66,7 @@ int scan_error(const struct scanner *s, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return error_set("%s:%d:%d: %s%s", s->name, s->token.line, s->token.column, text, odd_file(s));
+    return error_set("%s:%d:%d: %s%s", s->name, s->token.line, s->token.column, text, conflict(s));
 }
 
 struct scan_shown scan_show(const struct scan_token *token)

@@ -47,7 +47,7 @@ int scan_next(struct scanner *scanner);
 bool scan_is(const struct scanner *scanner, const char *text);
 
 /* Sets an error behind the "FILE:LINE:COLUMN: " of the current token. If the line looks like a
- * template or a merge conflict, the error says so. Returns -1. */
+ * merge conflict, the error says so. Returns -1. */
 int scan_error(const struct scanner *scanner, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

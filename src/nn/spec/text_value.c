@@ -3,7 +3,6 @@
 
 #include "spec/suggest_field.h"
 #include "util/error.h"
-#include "util/path.h"
 #include "util/suggest.h"
 
 #include <math.h>
@@ -15,17 +14,6 @@ int reader_take(struct reader *r, const char *symbol, bool *taken)
 {
     *taken = scan_is(&r->scan, symbol);
     return *taken ? scan_next(&r->scan) : 0;
-}
-
-/* Returns a remark if the token looks like a template's, "{height}" or NCLASS_tpl; "" otherwise. */
-static const char *template_remark(const struct reader *r)
-{
-    const struct scan_token *token = &r->scan.token;
-    bool name =
-        token->kind == SCAN_IDENTIFIER && (memchr(token->text, '_', token->length) != NULL ||
-                                           (*token->text >= 'A' && *token->text <= 'Z'));
-
-    return name || scan_is(&r->scan, "{") ? PATH_TEMPLATE : "";
 }
 
 int reader_wrong_value(struct reader *r, const ProtobufCFieldDescriptor *field,
@@ -47,7 +35,7 @@ static int read_signed(struct reader *r, const ProtobufCFieldDescriptor *field, 
     if (reader_take(r, "-", &negative))
         return -1;
     if (r->scan.token.kind != SCAN_INTEGER)
-        return reader_wrong_value(r, field, "an integer", template_remark(r));
+        return reader_wrong_value(r, field, "an integer", "");
     if (!scan_integer(&r->scan.token, most + negative, &magnitude)) {
         char expected[80];
 
@@ -67,7 +55,7 @@ static int read_unsigned(struct reader *r, const ProtobufCFieldDescriptor *field
     if (r->scan.token.kind != SCAN_INTEGER)
         return reader_wrong_value(
             r, field, scan_is(&r->scan, "-") ? "an integer that is not negative" : "an integer",
-            template_remark(r));
+            "");
     snprintf(expected, sizeof expected, "an integer from 0 to %llu", (unsigned long long)most);
     if (!scan_integer(&r->scan.token, most, out))
         return reader_wrong_value(r, field, expected, "");
@@ -101,7 +89,7 @@ static int read_real(struct reader *r, const ProtobufCFieldDescriptor *field, do
     else if (is_word(token, "nan"))
         *out = NAN;
     else
-        return reader_wrong_value(r, field, "a number", template_remark(r));
+        return reader_wrong_value(r, field, "a number", "");
     if (negative)
         *out = -*out;
     return scan_next(&r->scan);
