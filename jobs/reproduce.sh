@@ -158,7 +158,7 @@ paper() {
         ", \"name\": \"$2\"$words_of_schemes"
     for scheme in $3; do
         # shellcheck disable=SC2046,SC2086 # lists of options
-        play "$1" "$scheme-40" "$1" $theirs $(of_scheme "$scheme") --nodes=1,2,4,8,16,32 --bandwidth=40Gb --tune=intervals=100
+        play "$1" "$scheme-40" "$1" $theirs $(of_scheme "$scheme") --nodes=1,2,4,8,16,32 --bandwidth=40Gb
         case $scheme in none | tf-ps | caffe-ps) continue ;; esac
         for gbps in 2 5 10 20 30; do
             # shellcheck disable=SC2046,SC2086

@@ -32,13 +32,13 @@ convert, mean: making data|c|1522|src/nn/convert/* src/app/commands/command_{con
 wire|H|2273|src/comm/wire/*
 plan: groups, chunks, schemes, costs|H|2683|src/comm/plan/{chunks,comm,cost,deal,for_schemes,plan,plan_internal,rails,scheme,tree}.*
 probe, cluster file|H|963|src/comm/plan/{cluster_file,probe,probe_serve}.*
-simulator, choice of schemes|H|2412|src/comm/simulate/*
+simulator, choice of schemes|H|2393|src/comm/simulate/*
 sync: life, homes, gathering, ps, allreduce|H|5634|src/comm/sync/{allreduce,alone,bucket,calls,clip,comms,direct,encode,gather*,gradient*,history,home*,node*,post,ps,scheme_registry,serve,steps,sync,sync_internal,wire_side}.*
 sufficient factors|H|750|src/comm/sync/{factors,sfb}.*
 low rank|H|593|src/comm/sync/{basis,lowrank}.*
 Project Adam, one bit, LARS|H|384|src/comm/sync/{adam,onebit,lars}.*
 exchange: ranks to a running sync|H|1520|src/comm/exchange/*
-forecast, plan|H|1990|src/app/forecast/* src/app/commands/{command_plan,plan_json,plan_print}.*
+forecast, plan|H|1952|src/app/forecast/* src/app/commands/{command_plan,plan_json,plan_print}.*
 libposeidon|H|1298|src/comm/library/{library,option_string,poseidon,start,state}.*
 libposeidon: tensors on GPUs|H|297|src/comm/library/place.* src/base/device/module.*
 snapshots in Caffe'"'"'s two forms|H|2930|src/nn/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*

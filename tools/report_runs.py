@@ -172,7 +172,6 @@ class Run:
         self.batch, self.link, self.seconds = self.number("batch", 1), self.number("bandwidth", 1), self.number("seconds")
         self.speedup, self.stall, self.sent = (self.number(key) for key in ("speedup", "stall_share", "bytes_sent"))
         self.most = get_number(self.fields, "bytes_sent_most")
-        self.wire = get_list(self.fields, "bytes_sent_by_interval", (int, float))
         return self.read_bursts([self.fields])
 
     def read_bursts(self, ranks):

@@ -170,7 +170,7 @@ def report_bursts(o, constants):
              "iterations; `plan` looks at one.", ""]
     rows = []
     for (net, hosts, rate, how), row in sorted(validate.read_table(validate.BURSTS).items()):
-        played = simulate_box(o, net, hosts, float(row["goodput_Bps"]), how.split() + ["--tune=intervals=100"] +
+        played = simulate_box(o, net, hosts, float(row["goodput_Bps"]), how.split() +
                               validate.sizes_of(validate.BURST_CHUNK) + constants)
         pairs = [(float(row[field]) * scale, played[key] * scale) for field, key, scale in (
             ("full", "link_full_seconds", 1e3), ("longest", "link_full_longest_seconds", 1e3), ("queued", "queued_bytes_most", 1e-3))]

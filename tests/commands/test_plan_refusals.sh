@@ -87,8 +87,6 @@ expects a number above 0|--images-per-second=0
 --balance needs --speeds=LIST, such as 1,1,0.5|--balance
 --sync-bn adds up the statistics of all ranks in every pass: not with --comm=none|--sync-bn --comm=none
 --switch expects NODES:X|--switch=32|--switch=0:4|--switch=4:0.5
---tune=intervals needs --json|--tune=intervals=5
---tune=intervals expects a number from 1 to 10000|--json --tune=intervals=20000
 line.file:3: expected KEY = NUMBER|--cluster-file=line.file
 json.file:1: expected KEY = NUMBER|--cluster-file=json.file
 short.file:12: the file ends without core_share|--cluster-file=short.file

@@ -161,7 +161,7 @@ holds "$folder/out/report.md" '10 to 40 images a worker'
 mkdir "$folder/lenet"
 for gbps in 1 10; do
     "$POSEIDON" plan --model="${abs_top_srcdir:?}/models/lenet/train_val.prototxt" --comm=ps --nodes=1,4 \
-        --bandwidth=${gbps}Gb --json --tune=intervals=20 >"$folder/lenet/ps-$gbps.json" 2>/dev/null || fail 'simulate failed'
+        --bandwidth=${gbps}Gb --json >"$folder/lenet/ps-$gbps.json" 2>/dev/null || fail 'simulate failed'
 done
 cat >"$folder/published.csv" <<'END_PUBLISHED'
 # of nobody
@@ -230,7 +230,7 @@ if python3 -c 'import matplotlib' 2>/dev/null; then
     [ ! -s "$folder/errors" ] || fail "drawing says: $(cat "$folder/errors")"
     drawn tiny-speedup tiny-busy tiny-bytes tiny-wire tiny-curves
     drawn machine-speedup machine-busy machine-bytes
-    drawn lenet-speedup-1g lenet-speedup-10g lenet-bandwidth lenet-busy lenet-bytes lenet-wire
+    drawn lenet-speedup-1g lenet-speedup-10g lenet-bandwidth lenet-busy lenet-bytes
     drawn sweep-busy sweep-bytes sweep-curves
     report "$folder/of-devices" --out="$folder/out" >"$folder/said" || fail "drawing devices: $(cat "$folder/errors")"
     drawn of-devices

@@ -21,7 +21,7 @@ static const struct cost_cluster defaults = {.latency_seconds = 30e-6,
 
 #define USUAL_FLOPS 100e9 /* default speed of a rank's products */
 
-enum { SLOWEST_LINK_BPS = 125, MOST_INTERVALS = 10000 };
+enum { SLOWEST_LINK_BPS = 125 };
 
 /* ---- the command line ---- */
 
@@ -139,16 +139,13 @@ static void add_communication(struct plan_request *r, struct option_rows *rows)
         {"dilate", OPTION_COUNT, &o->exchange.dilate, "K",
          "divide the bytes on the network by K, and nothing else, as train does",
          .flags = OPTION_TUNE},
-        {"intervals", OPTION_COUNT, &o->intervals, "N",
-         "--json: add the bytes that a node sends in each N-th of an iteration",
-         .flags = OPTION_TUNE},
     };
 
     comm_help(sync_schemes, OPTIONS_INDENT, r->comm_help);
     systems_help(OPTIONS_INDENT, r->comm_help);
     options_add(rows, group, (int)(sizeof group / sizeof *group));
     exchange_add_rows(rows, &o->exchange, NULL);
-    options_add(rows, tuning, 2);
+    options_add(rows, tuning, 1);
     options_add_tuning(rows);
 }
 
@@ -257,11 +254,6 @@ static int check(const struct plan_request *r)
         return error_set("--hierarchy=%d: expected auto or off; --ranks-per-node says how many "
                          "ranks a node has",
                          o->exchange.hierarchy);
-    if (o->intervals > MOST_INTERVALS)
-        return error_set("--tune=intervals expects a number from 1 to %d, found %d", MOST_INTERVALS,
-                         o->intervals);
-    if (o->intervals > 0 && !r->json)
-        return error_set("--tune=intervals needs --json");
     for (int i = 0; i < o->npoints; i++)
         if ((long long)o->nodes[i] * o->ranks_per_node > FORECAST_MAX_RANKS)
             return error_set("--ranks-per-node=%d makes too many ranks of %d nodes (at most %d)",

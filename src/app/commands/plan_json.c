@@ -29,17 +29,14 @@ static void put_layers(const struct forecast *f, const struct forecast_point *po
     json_object_end(json);
 }
 
-static void put_sent(const struct forecast_point *point, int intervals, struct json *json)
+/* Writes how full the busiest link is; nothing if no messages were simulated. */
+static void put_burst(const struct link_meter *burst, struct json *json)
 {
-    json_put_array(json, "bytes_sent_by_interval");
-    for (int i = 0; i < intervals; i++)
-        json_double(json, point->sent[i]);
-    json_array_end(json);
-    if (point->burst.most_queued == 0) /* no messages were simulated */
+    if (burst->most_queued == 0)
         return;
-    json_put_double(json, "link_full_seconds", point->burst.full_seconds);
-    json_put_double(json, "link_full_longest_seconds", point->burst.longest_seconds);
-    json_put_uint(json, "queued_bytes_most", point->burst.most_queued);
+    json_put_double(json, "link_full_seconds", burst->full_seconds);
+    json_put_double(json, "link_full_longest_seconds", burst->longest_seconds);
+    json_put_uint(json, "queued_bytes_most", burst->most_queued);
 }
 
 static void put_hosts(const struct forecast_point *point, struct json *json)
@@ -95,8 +92,7 @@ static void put_row(const struct plan_request *r, const struct forecast *f,
     json_put_uint(json, "parameters", f->net->nlearnable);
     json_put_int(json, "workers", point->workers);
     json_put_double(json, "bytes_sent_most", point->bytes_most);
-    if (point->sent)
-        put_sent(point, f->options->intervals, json);
+    put_burst(&point->result.burst, json);
     if (point->pace)
         put_hosts(point, json);
     json_put_double(json, "alone_seconds", f->alone_seconds);

@@ -102,7 +102,6 @@ static void free_point(struct forecast_point *point)
     free(point->share);
     free(point->pace);
     free(point->chosen);
-    free(point->sent);
     free(point->table);
     choose_answer_free(&point->answer);
 }
@@ -131,19 +130,17 @@ static struct simulate_options options_of(const struct forecast *f,
     return options;
 }
 
-/* Simulates a plan. system: NULL for training as it is. watch: over out->iterations iterations, or
- * NULL. ranks: filled, or NULL. */
+/* Simulates a plan. system: NULL for training as it is. ranks: filled, and links measured; or
+ * NULL. */
 static int play(const struct forecast *f, const struct forecast_point *point,
-                const struct plan *plan, const struct system *system,
-                const struct simulate_watch *watch, struct simulate_result *out,
+                const struct plan *plan, const struct system *system, struct simulate_result *out,
                 struct simulate_rank *ranks)
 {
     struct cost_cluster cluster;
     struct simulate_options options = options_of(f, point, plan->options.dilate, &cluster);
 
     options.plan = plan;
-    options.watch = watch;
-    options.iterations = watch ? out->iterations : 0;
+    options.meters = ranks != NULL;
     if (system)
         options.manner = system->manner;
     return simulate_run(&options, out, ranks);
@@ -178,32 +175,12 @@ static int make_plan(const struct forecast *f, struct forecast_point *point, str
     return exchange_plan(&f->options->exchange, &net, &point->how, out);
 }
 
-/* Simulates the iteration once more, and counts the bytes that leave in each interval. */
-static int watch(const struct forecast *f, struct forecast_point *point, const struct plan *plan)
-{
-    int n = f->options->intervals;
-    struct simulate_watch watch = {.begin = point->result.begin,
-                                   .seconds = point->result.seconds,
-                                   .intervals = n,
-                                   .worst = &point->burst};
-
-    if (n == 0)
-        return 0;
-    point->sent = watch.bytes = alloc_array((size_t)n, sizeof *point->sent, "intervals");
-    if (!point->sent || play(f, point, plan, f->options->system, &watch, &point->result, NULL))
-        return -1;
-    for (int i = 0; i < n; i++)
-        point->sent[i] /= (double)point->result.iterations * point->nodes;
-    point->burst.full_seconds /= point->result.iterations;
-    return 0;
-}
-
 static int play_point(const struct forecast *f, struct forecast_point *point,
                       const struct plan *plan)
 {
     const struct forecast_options *options = f->options;
     struct simulate_rank *ranks = alloc_array((size_t)plan->nleaders, sizeof *ranks, "leaders");
-    int status = ranks ? play(f, point, plan, f->options->system, NULL, &point->result, ranks) : -1;
+    int status = ranks ? play(f, point, plan, f->options->system, &point->result, ranks) : -1;
 
     for (int i = 0; i < plan->nleaders && !status; i++)
         point->bytes_most = ranks[i].sent > point->bytes_most ? ranks[i].sent : point->bytes_most;
@@ -213,7 +190,7 @@ static int play_point(const struct forecast *f, struct forecast_point *point,
         (!point->pace || point->pace[0].speed == 1) &&
         !(options->system && options->system->manner.syncs_alone))
         point->result.seconds = f->alone_seconds;
-    return error_status(status || watch(f, point, plan));
+    return status;
 }
 
 static int run_point(const struct forecast *f, int nodes, struct forecast_point *point)
@@ -296,7 +273,7 @@ static int find_alone(struct forecast *f)
 
     if (plan_create(&alone, f->work.ngroups, f->groups, &plan))
         return -1;
-    status = play(f, &point, plan, NULL, NULL, &result, NULL);
+    status = play(f, &point, plan, NULL, &result, NULL);
     plan_destroy(plan);
     f->alone_seconds = status                      ? 0
                        : f->cluster.update_Bps > 0 ? layer_times_total(&f->work) + update_seconds(f)

@@ -29,7 +29,6 @@ struct forecast_options {
     const struct system *system;  /* system to simulate instead of training; NULL: none */
     struct simulate_options play; /* simulator's options; leaf_nodes and oversubscription alone
                                      are read */
-    int intervals; /* parts of an iteration in which bytes are counted; 0: not counted */
 };
 
 /* Forecast for one number of nodes. */
@@ -51,9 +50,7 @@ struct forecast_point {
     double speedup;                /* speed-up over a rank of speed 1 that trains alone */
     double images_per_second;      /* rate of all workers together */
     double bytes_sent, bytes_most; /* bytes per iteration: of a node (mean); of the busiest rank */
-    double *sent; /* bytes of a node in each of options.intervals; owned; NULL: not counted */
-    struct link_meter burst; /* busiest links' meter, if `sent`; full_seconds of one iteration */
-    struct cost *table;      /* cost per group and way (forecast_price); owned; NULL before */
+    struct cost *table;            /* cost per group and way (forecast_price); owned; NULL before */
 };
 
 struct forecast {

@@ -118,12 +118,9 @@ static int open_queues(struct simulation *s)
                                         .window = window * (size_t)s->endpoints[0].members,
                                         .bytes_per_second = o->bytes_per_second,
                                         .fifo = o->fifo || o->manner.fifo,
-                                        .meter = o->watch ? &a->meter : NULL};
-        if (o->watch)
-            a->meter =
-                (struct link_meter){.rate = rate,
-                                    .begin = o->watch->begin,
-                                    .end = o->watch->begin + o->watch->seconds * o->iterations};
+                                        .meter = o->meters ? &a->meter : NULL};
+
+        a->meter = (struct link_meter){.rate = rate, .begin = INFINITY, .end = INFINITY};
         if (queue_open(&a->queue, &s->owner, &options, 0))
             return -1;
     }

@@ -1,8 +1,6 @@
 /* Moves a message from its posting until its last byte has arrived: queues, links, latency. */
 #include "simulate/simulate_internal.h"
 
-#include <math.h>
-
 static double larger(double a, double b)
 {
     return a > b ? a : b;
@@ -117,20 +115,6 @@ static int leave_locally(struct simulation *s, struct endpoint *from, struct mes
                                                  .message = message});
 }
 
-/* Adds the bytes, which leave evenly from `start` to `end`, to the watched intervals. */
-static void note_bytes(const struct simulation *s, double bytes, double start, double end)
-{
-    const struct simulate_watch *watch = s->options->watch;
-    double interval = watch->seconds / watch->intervals;
-    double from = (start - watch->begin) / interval, to = (end - watch->begin) / interval;
-    double all = (double)watch->intervals * s->iterations;
-
-    for (double i = floor(larger(from, 0)); i < to && i < all; i++) {
-        double share = ((to < i + 1 ? to : i + 1) - larger(from, i)) / (to - from);
-        watch->bytes[(int)fmod(i, watch->intervals)] += bytes * share;
-    }
-}
-
 /* Sends the message off; in a block with fewer homes than nodes also through the homes' links. */
 static int depart(struct simulation *s, struct endpoint *from, struct message *message)
 {
@@ -149,8 +133,6 @@ static int depart(struct simulation *s, struct endpoint *from, struct message *m
                                                            : from->thread_free);
     message->last = larger(busy(&link->out_free, start, seconds),
                            busy_thread(s, from, spec, &load, false, start));
-    if (s->options->watch && message->last > start)
-        note_bytes(s, (double)spec->bytes * remote_share(from, to), start, message->last);
     if (load.leaf_bytes > 0) {
         struct leaf *leaf = &s->leaves[from->leaf];
         start = larger(start, leaf->up_free);

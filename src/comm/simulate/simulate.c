@@ -181,6 +181,21 @@ static int leave_join(struct simulation *s, int endpoint)
     return leave_layer(s, endpoint);
 }
 
+/* Starts measuring. Later workers do so again, so that the slowest one's time remains. */
+static void begin_measuring(struct simulation *s)
+{
+    if (s->iterations == 0)
+        s->iterations = enough_iterations(s);
+    s->begin = s->now;
+    for (int i = 0; i < s->nendpoints; i++) {
+        struct link_meter *m = &s->endpoints[i].meter;
+
+        m->begin = s->now;
+        m->slot = 0;
+        m->full_seconds = m->longest_seconds = m->busy = m->stretch = 0;
+    }
+}
+
 static int leave_layer(struct simulation *s, int endpoint)
 {
     struct endpoint *a = &s->endpoints[endpoint];
@@ -192,9 +207,7 @@ static int leave_layer(struct simulation *s, int endpoint)
         return step(s, endpoint);
     a->ended = s->now;
     if (a->iteration == SIMULATE_WARM_UP - 1) {
-        if (s->iterations == 0)
-            s->iterations = enough_iterations(s);
-        s->begin = s->now; /* later workers overwrite begin: the slowest one's time remains */
+        begin_measuring(s);
         a->stall_seconds = a->join_seconds = 0;
     }
     a->layer = 0;
@@ -307,8 +320,8 @@ static void fill_worst(struct simulation *s, struct link_meter *worst)
     for (int i = 0; i < s->nendpoints && !s->options->manner.ring; i++) {
         struct link_meter *m = &s->endpoints[i].meter;
 
-        link_meter_look(m, m->end);
-        worst->full_seconds = fmax(worst->full_seconds, m->full_seconds);
+        link_meter_look(m, s->now);
+        worst->full_seconds = fmax(worst->full_seconds, m->full_seconds / s->iterations);
         worst->longest_seconds = fmax(worst->longest_seconds, m->longest_seconds);
         worst->most_queued =
             m->most_queued > worst->most_queued ? m->most_queued : worst->most_queued;
@@ -329,7 +342,7 @@ static void sum_up(const struct simulation *s, struct simulate_result *out)
 {
     double end = 0, stalls = 0, joins = 0, least = 0;
 
-    *out = (struct simulate_result){.begin = s->begin, .iterations = s->iterations};
+    *out = (struct simulate_result){.members = 0};
     for (int i = 0; i < s->nendpoints; i++) {
         const struct endpoint *a = &s->endpoints[i];
         out->sent += a->sent;
@@ -362,8 +375,8 @@ int simulate_run(const struct simulate_options *options, struct simulate_result 
         sum_up(&s, out);
         if (ranks)
             fill_ranks(&s, ranks);
-        if (options->watch)
-            fill_worst(&s, options->watch->worst);
+        if (options->meters)
+            fill_worst(&s, &out->burst);
     }
     free(s.events.heap);
     owner_free(&s.owner);

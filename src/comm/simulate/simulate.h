@@ -80,17 +80,6 @@ struct simulate_manner {
     double cycle_seconds;
 };
 
-/* Records when bytes leave, to show bursts. An earlier run of the same options gives begin and
- * seconds (of simulate_result). The measured iterations are laid over one another. */
-struct simulate_watch {
-    double begin, seconds; /* seconds: one iteration */
-    int intervals;         /* number of intervals of an iteration */
-    double *bytes; /* bytes of all links in each interval, summed over the measured iterations; the
-                      caller's array */
-    struct link_meter *worst; /* the caller's meter: gets the greatest figures of any leader in the
-                                 measured iterations; unchanged if manner.ring */
-};
-
 /* A worker compared with the reference worker, which `work` and `cluster` describe. */
 struct simulate_pace {
     double speed; /* compute speed over the reference worker's; above 0 */
@@ -112,7 +101,7 @@ struct simulate_options {
     struct simulate_manner manner;
     int leaf_nodes;          /* nodes on one leaf switch; 0: one switch joins all nodes */
     double oversubscription; /* bandwidth of a leaf's nodes over its uplink's; at least 1 */
-    const struct simulate_watch *watch; /* may be NULL */
+    bool meters;             /* links are measured, for simulate_result.burst */
 };
 
 /* Returns the seconds of one iteration's passes on the slowest worker, without communication. */
@@ -126,13 +115,13 @@ struct simulate_rank {
 };
 
 struct simulate_result {
-    double begin;            /* start of the measured iterations on the virtual clock */
-    int iterations;          /* number of measured iterations */
     double seconds;          /* duration of an iteration, until the slowest worker ends it */
     double stall_share;      /* mean fraction of `seconds` that workers wait for parameters */
     double join_share;       /* mean fraction of `seconds` that workers wait in a layer_join */
     uint64_t sent, received; /* bytes of all ranks in one iteration */
     int members;             /* number of leaders in the largest block; 1: no blocks */
+    struct link_meter burst; /* with options.meters: the greatest figures of any leader in the
+                                measured iterations, full_seconds of one; all zero if manner.ring */
 };
 
 /* Plays one simulation. ranks: plan->nleaders places, or NULL. Fails without memory. Not

@@ -71,7 +71,7 @@ struct endpoint {
     int link, leaf;
     bool worker;
     struct queue queue;
-    struct link_meter meter;         /* meter of the queue, if options->watch */
+    struct link_meter meter;         /* meter of the queue, if options->meters */
     bool wakes;                      /* an EVENT_WAKE is scheduled */
     double thread_free, memory_free; /* times when the wire thread and local copies end */
     double call_free[2][2]; /* manner.calls_Bps: when call threads are free, [back][receives] */
