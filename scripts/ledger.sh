@@ -11,7 +11,7 @@ most=84000
 
 # CAPABILITY|what it is for: H the mission's heart, N its users need it, c comfort|budget in lines|patterns
 rows='
-prototxt: reader, printer, places, suggestions|H|2491|src/nn/spec/{doc,field,kind,names,print,read,scan,suggest_field,text,text_internal,text_value}.*
+prototxt: reader, printer, places, suggestions|H|2463|src/nn/spec/{doc,field,kind,names,print,read,scan,suggest_field,text,text_internal,text_value}.*
 net definition: rules, stages, overrides|H|781|src/nn/spec/{netdef,netstate,override}.*
 .caffemodel reader|H|1057|src/nn/spec/{modelfile,proto,stored_blob}.*
 old forms V0 and V1, upgrade|N|695|src/nn/spec/upgrade*.* src/app/commands/command_upgrade.c

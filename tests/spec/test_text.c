@@ -116,8 +116,7 @@ static const struct {
      "F:1:49: layer '' (Convolution): message \"caffe.ConvolutionParameter\" has no field "
      "\"hole\"; it comes from the Caffe fork of DeepLab"},
     {"layer { transform_param { random_aspect_ratio_param { resize_param { } } } }", false,
-     "F:1:55: message \"caffe.RandomAspectRatioParameter\" has no field \"resize_param\"; it comes "
-     "from the Caffe fork of Intel"},
+     "F:1:55: message \"caffe.RandomAspectRatioParameter\" has no field \"resize_param\""},
     {"layer { transform_param { resize_param { } } }", false,
      "F:1:27: message \"caffe.TransformationParameter\" has no field \"resize_param\"; it comes "
      "from "
@@ -176,11 +175,10 @@ static const struct {
     {"layers { type: CONVOLUTION hole: 2 }", false,
      "F:1:28: message \"caffe.V1LayerParameter\" has no field \"hole\""},
     {"disabled_update: true", true,
-     "F:1:1: message \"caffe.SolverParameter\" has no field \"disabled_update\"; it comes from the "
-     "Caffe fork of Intel"},
+     "F:1:1: message \"caffe.SolverParameter\" has no field \"disabled_update\""},
     {"larc_policy: 'clip'", true,
      "F:1:1: message \"caffe.SolverParameter\" has no field \"larc_policy\"; it comes from the "
-     "Caffe fork of NVIDIA (NVCaffe)"},
+     "Caffe fork of NVIDIA (NVCaffe): local_lr_auto: true and local_gw_ratio do the same"},
     {"solver_data_type: FLOAT16", true,
      "F:1:1: message \"caffe.SolverParameter\" has no field \"solver_data_type\"; it comes from "
      "the "
@@ -194,8 +192,7 @@ static const struct {
      "from the Caffe fork of NVIDIA (NVCaffe) and is about speed, precision or files alone: remove "
      "it"},
     {"layer { batch_norm_param { use_weight_bias: true } }", false,
-     "F:1:28: message \"caffe.BatchNormParameter\" has no field \"use_weight_bias\"; it comes from "
-     "the Caffe fork of Intel"},
+     "F:1:28: message \"caffe.BatchNormParameter\" has no field \"use_weight_bias\""},
     {"learning_rate: 1", true,
      "F:1:1: message \"caffe.SolverParameter\" has no field \"learning_rate\""},
     {"test_initialisations: 1", true,

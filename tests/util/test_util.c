@@ -119,8 +119,7 @@ START_TEST(json_writes_every_kind_of_value)
     json_object_begin(&json);
     json_key(&json, "ranks");
     json_int(&json, -4);
-    json_key(&json, "big");
-    json_uint(&json, UINT64_MAX);
+    json_put_uint(&json, "big", UINT64_MAX);
     json_key(&json, "loss");
     json_double(&json, 0.1);
     json_key(&json, "bad");

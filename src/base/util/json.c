@@ -141,7 +141,7 @@ void json_int(struct json *json, int64_t value)
     strbuf_printf(&json->text, "%" PRId64, value);
 }
 
-void json_uint(struct json *json, uint64_t value)
+static void json_uint(struct json *json, uint64_t value)
 {
     value_begin(json);
     strbuf_printf(&json->text, "%" PRIu64, value);

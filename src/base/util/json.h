@@ -42,7 +42,6 @@ void json_key(struct json *json, const char *key);
 /* Writes a string, or null for NULL. Bytes that are not UTF-8, as in some paths, become U+FFFD. */
 void json_string(struct json *json, const char *value);
 void json_int(struct json *json, int64_t value);
-void json_uint(struct json *json, uint64_t value);
 /* Writes a number, true, false or null that is given as text. */
 void json_plain(struct json *json, const char *text);
 /* Writes nine digits, enough for any float. NaN and infinity, which JSON lacks, become null. */

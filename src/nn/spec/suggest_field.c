@@ -69,22 +69,8 @@ static const struct {
     {"NVIDIA (NVCaffe) or Intel and is about speed alone: remove it", "BatchNormParameter.engine"},
     {"NVIDIA (NVCaffe): a Scale layer with bias_term: true behind BatchNorm does the same",
      "scale_bias BatchNormParameter.bias_filler BatchNormParameter.scale_filler"},
-    {"NVIDIA (NVCaffe): local_lr_auto: true and local_gw_ratio do the same", "larc larc_eta"},
-    {"NVIDIA (NVCaffe)",
-     "SolverParameter.larc_policy SolverParameter.larc_turbo SolverParameter.momentum_policy "
-     "SolverParameter.max_momentum SolverParameter.momentum_power "
-     "SolverParameter.weight_decay_policy SolverParameter.weight_decay_power "
-     "SolverParameter.max_weight_decay SolverParameter.test_and_snapshot_last_epochs "
-     "SolverParameter.max_epoch SolverParameter.epoch_size SolverParameter.test_epoch_size "
-     "SolverParameter.test_interval_epoch PoolingParameter.torch_pooling ELUParameter.lambda "
-     "DropoutParameter.random_seed ImageDataParameter.short_side "
-     "ImageDataParameter.dataset_share_per_node TransformationParameter.random_seed "
-     "TransformationParameter.num_labels img_rand_resize_lower img_rand_resize_upper "
-     "rand_resize_ratio_lower rand_resize_ratio_upper vertical_stretch_lower "
-     "vertical_stretch_upper horizontal_stretch_lower horizontal_stretch_upper "
-     "interpolation_algo_down interpolation_algo_up allow_upscale trt_param "
-     "skip_propagate_down tiling_param grid1loss_param l1nloss_param l1loss_param l2nloss_param "
-     "nvmaskloss_param"},
+    {"NVIDIA (NVCaffe): local_lr_auto: true and local_gw_ratio do the same",
+     "larc larc_eta larc_policy larc_turbo"},
     {"NVIDIA (DetectNet)", "detectnet_groundtruth_param detectnet_augmentation_param"},
     {"Yahoo (CaffeOnSpark)",
      "cos_data_param LayerParameter.source_class MemoryDataParameter.source "
@@ -97,20 +83,6 @@ static const struct {
      "InnerProductParameter.engine ConcatParameter.per_fla_fuse ReLUParameter.fuse "
      "ConvolutionParameter.conv_algorithm split_param multinode multinode_param "
      "mn_activation_param mn_grad_compress_param"},
-    {"Intel",
-     "SolverParameter.disabled_update SolverParameter.test_offset NetParameter.bn_stats_batch_size "
-     "BatchNormParameter.stats_batch_size BatchNormParameter.use_weight_bias "
-     "BatchNormParameter.bias_term BatchNormParameter.filler BatchNormParameter.relu "
-     "ConvolutionParameter.relu ConvolutionParameter.negative_slope ConvolutionParameter.coeff "
-     "ConvolutionParameter.fusion_type InnerProductParameter.relu "
-     "InnerProductParameter.negative_slope FillerParameter.scale "
-     "LossParameter.pre_fixed_normalizer "
-     "PoolingParameter.avg_include_pad PoolingParameter.axis PoolingParameter.pad_3d "
-     "PoolingParameter.kernel_size_3d PoolingParameter.stride_3d ReshapeParameter.pixelshuffler "
-     "ImageDataParameter.min_height ImageDataParameter.min_width "
-     "TransformationParameter.random_resize_param TransformationParameter.flow "
-     "TransformationParameter.bgr2rgb TransformationParameter.pad spatial_dropout_param "
-     "RandomAspectRatioParameter.resize_param"},
 };
 
 static const char *fork_of(const ProtobufCMessageDescriptor *message, const char *name)
