@@ -43,7 +43,7 @@ job           util spec device engine sync exchange layers net snapshot
 compute       util device engine plan sync exchange net forecast snapshot report job
 keep          util device engine sync net snapshot report job
 watch         util plan sync exchange layers net snapshot report job compute keep
-say           util spec engine trace timeline plan sync exchange input layers net snapshot report job compute keep watch
+say           util engine trace timeline plan sync exchange input layers net snapshot report job compute keep watch
 loop          util device engine trace sync exchange layers net forecast snapshot report job compute keep watch say
 commands      util spec engine engine/replay cuda trace plan sync exchange input convert layers net forecast snapshot report job keep watch loop
 '

@@ -65,7 +65,7 @@ static int spread(MPI_Comm comm, int failing, bool alone)
 /* Gathers the lists and sets the message that names their first difference. */
 static int tell_difference(MPI_Comm comm, const struct strbuf *list, const char *advice)
 {
-    double room = (double)list->length + 1; /* of the longest list with its NUL */
+    double room = (double)list->length + 1; /* length of the longest list with its NUL */
     void *lists = NULL;
     char *mine;
     int nranks, status;
