@@ -11,7 +11,7 @@ most=84000
 
 # CAPABILITY|what it is for: H the mission's heart, N its users need it, c comfort|budget in lines|patterns
 rows='
-prototxt: reader, printer, places, suggestions|H|2463|src/nn/spec/{doc,field,kind,names,print,read,scan,suggest_field,text,text_internal,text_value}.*
+prototxt: reader, printer, places, suggestions|H|2451|src/nn/spec/{doc,field,kind,names,print,read,scan,suggest_field,text,text_internal,text_value}.*
 net definition: rules, stages, overrides|H|781|src/nn/spec/{netdef,netstate,override}.*
 .caffemodel reader|H|1057|src/nn/spec/{modelfile,proto,stored_blob}.*
 old forms V0 and V1, upgrade|N|695|src/nn/spec/upgrade*.* src/app/commands/command_upgrade.c
@@ -38,7 +38,7 @@ sufficient factors|H|750|src/comm/sync/{factors,sfb}.*
 low rank|H|593|src/comm/sync/{basis,lowrank}.*
 Project Adam, one bit, LARS|H|384|src/comm/sync/{adam,onebit,lars}.*
 exchange: ranks to a running sync|H|1520|src/comm/exchange/*
-forecast, plan|H|1952|src/app/forecast/* src/app/commands/{command_plan,plan_json,plan_print}.*
+forecast, plan|H|1925|src/app/forecast/* src/app/commands/{command_plan,plan_json,plan_print}.*
 libposeidon|H|1298|src/comm/library/{library,option_string,poseidon,start,state}.*
 libposeidon: tensors on GPUs|H|297|src/comm/library/place.* src/base/device/module.*
 snapshots in Caffe'"'"'s two forms|H|2930|src/nn/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*

@@ -31,7 +31,7 @@ refuses 'nothing.csv' --model="$net" --profile=nothing.csv
 mkdir nets # profiles are found beside the folder of the net, wherever the build is
 cp "$net" nets
 ln -s "$abs_top_srcdir/models/profiles" profiles
-refuses "no times of the net 'nets' on that device (nets with times: alexnet, " --model="$folder/nets/vgg19_22k.prototxt" --profile=titanx
+refuses "no times of the net 'nets' on that device: titanx-nets.csv is not in models/profiles" --model="$folder/nets/vgg19_22k.prototxt" --profile=titanx
 net=$abs_top_srcdir/models/vgg19_22k/train_val.prototxt
 refuses 'profile titan is neither a device (k20, titanx, p100, p40, v100, a100, h100, h200, cpu) nor a file' --model="$net" --profile=titan
 refuses 'holds the times of a batch of 32 samples a pass, and here a pass takes 64' --model="$net" --profile=titanx --batch=64

@@ -345,11 +345,7 @@ static const struct {
     {"{{ include('x') }}", false,
      "F:1:1: expected the name of a field of \"caffe.NetParameter\", found \"{\""},
     {"name: 'a'\n<<<<<<< HEAD\nname: 'b'", false,
-     "F:2:1: expected the name of a field of \"caffe.NetParameter\", found \"<\" (an unresolved "
-     "merge conflict: choose one side and remove its marks)"},
-    {"name: 'a'\n=======\n", false,
-     "F:2:1: expected the name of a field of \"caffe.NetParameter\", found \"=\" (an unresolved "
-     "merge conflict: choose one side and remove its marks)"},
+     "F:2:1: expected the name of a field of \"caffe.NetParameter\", found \"<\""},
     {"\x89HDF\r\n", false,
      "F:1:1: expected text, found the byte 0x89 (only strings and comments may hold "
      "other characters than ASCII)"},

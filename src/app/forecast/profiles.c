@@ -7,7 +7,6 @@
 #include "util/path.h"
 #include "util/strbuf.h"
 
-#include <glob.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,35 +51,6 @@ static char *net_of(const char *model)
     return strdup("");
 }
 
-static void list_nets(const char *device, const char *model, struct strbuf *out)
-{
-    for (int i = 0; i < FOLDERS; i++) {
-        struct strbuf pattern = {0};
-        glob_t found = {0};
-        put_folder(&pattern, i, model);
-        strbuf_printf(&pattern, "%s-*.csv", device);
-        if (!strbuf_status(&pattern) && glob(pattern.data, 0, NULL, &found) == 0 && !out->length)
-            for (size_t f = 0; f < found.gl_pathc; f++) {
-                const char *name = path_base(found.gl_pathv[f]) + strlen(device) + 1;
-                strbuf_printf(out, "%s%.*s", out->length ? ", " : "", (int)strlen(name) - 4, name);
-            }
-        globfree(&found);
-        strbuf_free(&pattern);
-    }
-}
-
-static int refuse(const char *device, const char *net, const char *model)
-{
-    struct strbuf nets = {0};
-
-    list_nets(device, model, &nets);
-    error_set("profile %s: no times of the net '%s' on that device (nets with times: %s); measure "
-              "with \"poseidon time --profile=FILE\" and give the FILE",
-              device, net, nets.length ? nets.data : "none");
-    strbuf_free(&nets);
-    return -1;
-}
-
 static int find_device(const char *device, const char *model, char **file)
 {
     struct strbuf path = {0};
@@ -96,7 +66,10 @@ static int find_device(const char *device, const char *model, char **file)
         found = !status && access(path.data, F_OK) == 0;
     }
     if (!status && !found)
-        status = refuse(device, net, model);
+        status = error_set("profile %s: no times of the net '%s' on that device: %s-%s.csv is not "
+                           "in models/profiles; measure with \"poseidon time --profile=FILE\" and "
+                           "give the FILE",
+                           device, net, device, net);
     *file = status ? NULL : strbuf_take(&path);
     strbuf_free(&path);
     free(net);

@@ -47,17 +47,6 @@ static char peek(const struct scanner *s, size_t offset)
     return offset < (size_t)(s->end - s->at) ? s->at[offset] : '\0';
 }
 
-/* Returns a remark on a file that git could not merge; "" for other files. */
-static const char *conflict(const struct scanner *s)
-{
-    const char *line = s->token.text - (s->token.column - 1);
-
-    if (s->end - line >= 7 && (memcmp(line, "<<<<<<<", 7) == 0 || memcmp(line, "=======", 7) == 0 ||
-                               memcmp(line, ">>>>>>>", 7) == 0))
-        return " (an unresolved merge conflict: choose one side and remove its marks)";
-    return "";
-}
-
 int scan_error(const struct scanner *s, const char *format, ...)
 {
     char text[1024];
@@ -66,7 +55,7 @@ int scan_error(const struct scanner *s, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return error_set("%s:%d:%d: %s%s", s->name, s->token.line, s->token.column, text, conflict(s));
+    return error_set("%s:%d:%d: %s", s->name, s->token.line, s->token.column, text);
 }
 
 struct scan_shown scan_show(const struct scan_token *token)

@@ -46,8 +46,7 @@ int scan_next(struct scanner *scanner);
 /* Returns true if the current token is this symbol or word. */
 bool scan_is(const struct scanner *scanner, const char *text);
 
-/* Sets an error behind the "FILE:LINE:COLUMN: " of the current token. If the line looks like a
- * merge conflict, the error says so. Returns -1. */
+/* Sets an error behind the "FILE:LINE:COLUMN: " of the current token. Returns -1. */
 int scan_error(const struct scanner *scanner, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
