@@ -27,8 +27,8 @@ struct tensor {
     bool padded;         /* the layout has padding, which must stay 0 */
     struct tensor *base; /* tensor whose memory this tensor shares (Split, Flatten, ...); NULL:
                             none */
-    float *data; /* device memory, floats or what the layout says; placed by the net after all ops were created. Ops read this field
-                    when they run, never keep the pointer */
+    float *data; /* device memory, floats or what the layout says; placed by the net after all ops
+                    were created. Ops read this field when they run, never keep the pointer */
 };
 
 struct blob {

@@ -229,11 +229,11 @@ void cpu_stream_forward(const struct op_product *p, const float *x, const float 
 void cpu_stream_data(const struct op_product *p, int threads, const float *dy, const float *w,
                      bool rounds, float *dx);
 
-/* Computes a ReLU, or its gradient, over n floats on the calling thread alone (neuron.c). x of the
- * gradient is the ReLU's input or, with slope >= 0, its output. All arrays may be the same. */
+/* Computes a ReLU over n floats on the calling thread alone (neuron.c). x and y may be the same. */
 void cpu_relu_piece(const float *x, float slope, float *y, size_t n);
-void cpu_relu_back_piece(const float *x, const float *dy, float slope, float *dx, size_t n);
-/* Compute n elements from number `at` of the arrays on, by pieces, on the calling thread alone. */
+/* Compute a ReLU or its gradient, n elements from number `at` of the arrays on, on the calling
+ * thread alone. x of the gradient is the ReLU's input or, with slope >= 0, its output. All arrays
+ * may be the same. */
 void cpu_relu_span(bool half, const void *x, float slope, void *y, size_t at, size_t n);
 void cpu_relu_back_span(bool half, const void *x, const void *dy, float slope, void *dx, size_t at,
                         size_t n);

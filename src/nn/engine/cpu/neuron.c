@@ -21,8 +21,8 @@ CPU_KERNEL void cpu_relu_piece(const float *x, float slope, float *y, size_t n)
     }
 }
 
-CPU_KERNEL void cpu_relu_back_piece(const float *x, const float *dy, float slope, float *dx,
-                                    size_t n)
+CPU_KERNEL static void relu_back_piece(const float *x, const float *dy, float slope, float *dx,
+                                       size_t n)
 {
 #pragma omp simd
     for (size_t i = 0; i < n; i++) {
@@ -40,7 +40,7 @@ CPU_KERNEL static void relu_halves(const uint16_t *x, uint16_t *y, size_t n)
         y[i] = (uint16_t)(x[i] - 0x8001) < 0x7f80 ? 0 : x[i];
 }
 
-/* Computes what cpu_relu_back_piece does with slope 0: 0001 to 7F80 are the numbers above 0, and 0
+/* Computes what relu_back_piece does with slope 0: 0001 to 7F80 are the numbers above 0, and 0
  * times infinity or NaN is NaN. */
 CPU_KERNEL static void relu_back_halves(const uint16_t *x, const uint16_t *dy, uint16_t *dx,
                                         size_t n)
@@ -80,9 +80,9 @@ void cpu_relu_back_span(bool half, const void *x, const void *dy, float slope, v
     }
     for (size_t i = 0; i < n; i += CPU_PIECE) {
         size_t some = cpu_piece(n, i);
-        cpu_relu_back_piece(piece_load(x, at + i, some, half, from),
-                            piece_load(dy, at + i, some, half, grad), slope,
-                            piece_open(dx, at + i, half, to), some);
+        relu_back_piece(piece_load(x, at + i, some, half, from),
+                        piece_load(dy, at + i, some, half, grad), slope,
+                        piece_open(dx, at + i, half, to), some);
         piece_store(to, dx, at + i, some, half);
     }
 }
