@@ -27,13 +27,15 @@ static void tally_add(struct check_tally *tally, struct engine_case *c, enum che
 }
 
 /* NaN differs from everything. */
-static double worst_error(const float *found, const double *expected, size_t n, double times)
+static double worst_error(const float *found, const double *expected, size_t n, double times,
+                          double rounding)
 {
     double most = 1e-3, error = 0;
 
     for (size_t e = 0; e < n; e++) {
-        most = fmax(most, fabs(times * expected[e]));
-        error = fmax(error, fabs((double)found[e] - times * expected[e]));
+        double size = fabs(times * expected[e]), off = fabs((double)found[e] - times * expected[e]);
+        most = fmax(most, size);
+        error = fmax(error, off - rounding * size);
         if (isnan(found[e]))
             error = INFINITY;
     }
@@ -49,7 +51,8 @@ static int compare_tensor(struct check_tally *tally, struct engine_case *c,
     int status = -1;
 
     if (found && rig_read(&c->rig, tensor, found) == 0) {
-        tally_add(tally, c, column, what, i, worst_error(found, expected, n, 1), tally->limit);
+        tally_add(tally, c, column, what, i, worst_error(found, expected, n, 1, tally->rounding),
+                  tally->limit);
         status = 0;
     }
     free(found);
@@ -64,7 +67,7 @@ static int compare_param(struct check_tally *tally, struct engine_case *c, int i
 
     if (found && rig_param_read_grad(&c->rig, i, found) == 0) {
         tally_add(tally, c, CHECK_PARAM_GRAD, "parameter gradient", i,
-                  worst_error(found, c->reference.param_grad[i], n, times), tally->limit);
+                  worst_error(found, c->reference.param_grad[i], n, times, 0), tally->limit);
         status = 0;
     }
     free(found);

@@ -16,6 +16,9 @@ enum check_column {
 
 struct check_tally {
     double limit; /* of the error, CHECK_REFERENCE excepted */
+    /* What storage may round off an element of a blob, of the element's size: no part of the error.
+     * An element that was rounded twice, of what was rounded, is further off. */
+    double rounding;
     double worst[CHECK_COLUMNS];
     int tensors[CHECK_COLUMNS];
     int failed;

@@ -27,11 +27,13 @@ struct settings {
     bool each, float_products;
 };
 
-/* The CPU keeps all that operators make in single precision: with --math=bf16, too, sums are off by
- * their rounding alone. */
-static double limit_of(const struct settings *s)
+/* The CPU sums in single precision with --math=bf16, too, and rounds blobs when it stores them. */
+static struct check_tally tally_start(const struct settings *s)
 {
-    return limits[strcmp(s->engine, "cpu") == 0 ? MATH_FP32 : s->math];
+    const bool cpu = strcmp(s->engine, "cpu") == 0;
+
+    return (struct check_tally){.limit = limits[cpu ? MATH_FP32 : s->math],
+                                .rounding = cpu && s->math == MATH_BF16 ? 0x1p-8 : 0};
 }
 
 static bool take(const char *argument, const char *name, const char **value)
@@ -123,7 +125,7 @@ static int check_kind(const struct settings *s, struct engine *engine, enum op_k
                       int (*check)(struct check_tally *, struct engine_case *))
 {
     static struct engine_case c; /* large, and must not move */
-    struct check_tally tally = {.limit = limit_of(s)};
+    struct check_tally tally = tally_start(s);
 
     for (int i = 0; i < s->cases; i++) {
         if (s->each)
@@ -148,7 +150,10 @@ static bool chosen(const struct settings *s, const char *name)
 /* The CPU's convolutions by Winograd's algorithm, however small: an engine of its own. */
 static int check_winograd(const struct settings *s)
 {
-    struct engine_options options = {.threads = s->threads, .convolution = CONVOLUTION_WINOGRAD};
+    struct engine_options options = {.threads = s->threads,
+                                     .math = s->math,
+                                     .float_products = s->float_products,
+                                     .convolution = CONVOLUTION_WINOGRAD};
     struct engine engine;
     int failed;
 
@@ -180,7 +185,7 @@ static int check_engine(const struct settings *s, struct engine *engine)
     if (chosen(s, "factors") && ++run)
         failed += check_kind(s, engine, OP_INNER_PRODUCT, "factors", case_choose, check_factors);
     if (chosen(s, "matrix product") && ++run) {
-        struct check_tally tally = {.limit = limit_of(s)};
+        struct check_tally tally = tally_start(s);
         check_gemm(&tally, engine, s->seed, s->cases, s->math != MATH_FP32);
         print_tally("matrix product", s->cases, &tally);
         failed += tally.failed;

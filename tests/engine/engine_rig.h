@@ -6,7 +6,7 @@
 #include "engine/engine.h"
 
 #define RIG_BLOBS  4
-#define RIG_PARAMS 3
+#define RIG_PARAMS 5
 
 struct rig {
     struct engine *engine; /* borrowed */

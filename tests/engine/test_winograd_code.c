@@ -424,7 +424,7 @@ END_TEST
 START_TEST(what_does_not_fit_is_refused)
 {
     const struct winograd_code *list[MOST_CODES];
-    static const struct winograd_shape good = {2, 2, 16, 16, 9, 9, 3, {1, 1}, false, false};
+    static const struct winograd_shape good = {2, 2, 16, 16, 9, 9, 3, {1, 1}, false, false, false};
     struct winograd_shape bad[] = {good, good, good, good, good, good, good};
     struct winograd plan;
 
@@ -452,7 +452,7 @@ START_TEST(channels_times_tiles_may_be_beyond_int)
 {
     const struct winograd_code *list[MOST_CODES];
     const size_t in = 1 << 21, tiles = (size_t)(1 << 18) * 56 * 56 / 16, room = (size_t)1 << 46;
-    struct winograd_shape s = {1 << 18, 1, (int)in, 16, 56, 56, 3, {1, 1}, false, false};
+    struct winograd_shape s = {1 << 18, 1, (int)in, 16, 56, 56, 3, {1, 1}, false, false, false};
     struct winograd plan;
 
     ck_assert_uint_gt(tiles * in, INT_MAX);

@@ -110,7 +110,7 @@ class Case:
             raise Fault(f'status {status} with {len(said)} messages: {said}')
         if status and (len(said[0].split()) < 4 or not PLACE.search(said[0])):
             raise Fault(f'no place is said: {said[0]!r}')
-        if status and must and re.search('diverged|not finite', said[0]):
+        if status and must and re.search('diverged|not finite|before any update', said[0]):
             raise Diverged
         if status and must:
             raise Fault(f'refused: {said[0]}')

@@ -16,58 +16,33 @@ static size_t bf16_bytes(size_t rows, size_t n)
     return (rows * n * sizeof(uint16_t) + 3) / 4 * 4;
 }
 
-static inline uint32_t bits_of(float x)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static inline float float_of(uint32_t bits)
-{
-    float x;
-
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-/* Rounds a float, given as bits, to the nearest bfloat16; returns the bits as a float's. */
-static inline uint32_t round_to_bf16(uint32_t bits)
-{
-    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
-
-    return (bits & 0x7fffffff) > 0x7f800000 ? 0x7fc00000 : rounded; /* every NaN becomes the same */
-}
-
 KERNEL static void encode_halves(const float *restrict x, float *restrict residual, size_t n,
                                  uint16_t *restrict half)
 {
     for (size_t i = 0; i < n; i++) {
         float value = x[i] + residual[i];
-        uint32_t rounded = round_to_bf16(bits_of(value));
 
-        half[i] = (uint16_t)(rounded >> 16);
-        residual[i] = value - float_of(rounded);
+        half[i] = bf16_of(value);
+        residual[i] = value - bf16_value(half[i]);
     }
 }
 
 KERNEL static void add_halves(const uint16_t *restrict half, size_t n, float *restrict sum)
 {
     for (size_t i = 0; i < n; i++)
-        sum[i] += float_of((uint32_t)half[i] << 16);
+        sum[i] += bf16_value(half[i]);
 }
 
 KERNEL void bf16_take(const float *restrict x, size_t n, uint16_t *restrict half)
 {
     for (size_t i = 0; i < n; i++)
-        half[i] = (uint16_t)(round_to_bf16(bits_of(x[i])) >> 16);
+        half[i] = bf16_of(x[i]);
 }
 
 KERNEL void bf16_expand(const uint16_t *restrict half, size_t n, float *restrict out)
 {
     for (size_t i = 0; i < n; i++)
-        out[i] = float_of((uint32_t)half[i] << 16);
+        out[i] = bf16_value(half[i]);
 }
 
 KERNEL static void half_take(const float *restrict x, size_t n, uint16_t *restrict half)

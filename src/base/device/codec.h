@@ -11,6 +11,7 @@
 #include "device/device.h"
 
 #include <stdint.h>
+#include <string.h>
 
 struct codec {
     const char *name;
@@ -26,6 +27,25 @@ struct codec {
 
 /* bfloat16: the upper half of a float, rounded to nearest even. */
 extern const struct codec codec_bf16;
+
+/* Convert one number. Loops of these are vectorised. */
+static inline float bf16_value(uint16_t half)
+{
+    uint32_t bits = (uint32_t)half << 16;
+    float x;
+
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline uint16_t bf16_of(float x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    return (bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : (uint16_t)rounded;
+}
 
 /* Convert n floats to bfloat16, without a residual, and back. Run on the calling thread alone. */
 void bf16_take(const float *x, size_t n, uint16_t *half);

@@ -311,12 +311,34 @@ static double backward_flops(const struct op_args *args, double size)
     return 2 * size * ((param_elems(args, true) > 0) + (written_elems(args) > 0));
 }
 
+/* Adds up the elements of blobs, and their bytes: of bfloat16 where the engine stores that. */
+static void add_blobs(struct blob *const *blobs, int n, double *elems, double *bytes)
+{
+    for (int i = 0; i < n; i++) {
+        const struct tensor *value = &blobs[i]->value;
+        size_t floats = shape_elems(&value->shape) * sizeof(float);
+
+        *elems += blob_elems(blobs[i]);
+        *bytes += (double)(value->bytes > 0 && value->bytes < floats ? value->bytes : floats);
+    }
+}
+
+/* Returns the mean bytes of an element of the operator's blobs. */
+static double element_bytes(const struct op_args *args)
+{
+    double elems = 0, bytes = 0;
+
+    add_blobs(args->bottoms, args->nbottoms, &elems, &bytes);
+    add_blobs(args->tops, args->ntops, &elems, &bytes);
+    return elems > 0 ? bytes / elems : sizeof(float);
+}
+
 struct op_work op_work(const struct op_args *args, enum op_pass pass)
 {
     struct traffic traffic = pass == OP_FORWARD ? forward_traffic(args) : backward_traffic(args);
     double size = product_size(args);
     struct op_work work = {.flops = traffic.blobs + traffic.params,
-                           .blob_bytes = traffic.blobs * sizeof(float),
+                           .blob_bytes = traffic.blobs * element_bytes(args),
                            .param_bytes = traffic.params * sizeof(float)};
 
     if (pass == OP_BACKWARD && !args->train)

@@ -24,10 +24,11 @@ struct tensor {
     void *layout;        /* the engine's description; NULL: plain row-major. Owned by the engine's
                             op that chose the layout; engine_i.release frees it */
     size_t bytes;        /* size of `data` in this layout, padding included */
+    bool padded;         /* the layout has padding, which must stay 0 */
     struct tensor *base; /* tensor whose memory this tensor shares (Split, Flatten, ...); NULL:
                             none */
-    float *data; /* device memory; placed by the net after all ops were created. Ops read this field
-                    when they run, never keep the pointer */
+    float *data; /* device memory, floats or what the layout says; placed by the net after all ops
+                    were created. Ops read this field when they run, never keep the pointer */
 };
 
 struct blob {

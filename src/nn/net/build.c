@@ -162,6 +162,7 @@ static void start_plain(struct tensor *tensor)
 {
     tensor->layout = NULL;
     tensor->bytes = shape_elems(&tensor->shape) * sizeof(float);
+    tensor->padded = false;
     tensor->base = NULL;
     tensor->data = NULL;
 }

@@ -33,11 +33,6 @@ static struct net_piece *piece_of(const struct planner *p, const struct tensor *
     return NULL;
 }
 
-static bool has_padding(const struct tensor *tensor)
-{
-    return tensor->bytes > shape_elems(&tensor->shape) * sizeof(float);
-}
-
 static void add_piece(const struct planner *p, const struct blob *blob, struct tensor *tensor,
                       bool grad)
 {
@@ -61,7 +56,7 @@ static void add_piece(const struct planner *p, const struct blob *blob, struct t
     if (root == tensor)
         piece->blob = blob;
     /* padding is zeroed once and must stay zero, so a piece with padding is not shared */
-    if (blob->kept || has_padding(tensor))
+    if (blob->kept || tensor->padded)
         *piece = (struct net_piece){
             .blob = piece->blob, .grad = grad, .bytes = piece->bytes, .begin = 0, .end = p->last};
 }

@@ -257,6 +257,7 @@ static int batch_norm_gradient(struct cpu_op *op, int bottom, float *dx)
 const struct cpu_kind cpu_batch_norm = {
     .size = sizeof(struct batch_norm),
     .blobs = CPU_OVER_GRADIENT,
+    .halves = true,
     .create = batch_norm_create,
     .forward = batch_norm_forward,
     .backward = batch_norm_backward,

@@ -4,11 +4,12 @@
  * A chunk is short and summed in float. Chunks are added in double in a fixed order, so that
  * results have the same bits at any number of threads. */
 #include "engine/cpu/channel.h"
+#include "engine/cpu/element.h"
 
 #include <string.h>
 
 enum {
-    CHUNK = 4096,      /* floats of a chunk, few enough to stay in the cache for a second reading */
+    CHUNK = 4096, /* elements of a chunk, few enough to stay in the cache for a second reading */
     LEAST_PIXELS = 16, /* least pixels of a chunk: each chunk reads the coefficients */
     PARTIALS = 3,      /* most results of one chunk */
     LANES = 16,        /* most lanes computed side by side */
@@ -52,6 +53,7 @@ bool cpu_channels_view(const struct shape *shape, const struct cpu_format *forma
                          p.pixels, p.block, shape->dim[1]);
         out->padded_row = p.groups * p.block;
         out->coefficients = out->slots / out->padded_row * out->row;
+        out->half = format->half;
     }
     if (scalar)
         out->coefficients = 1;
@@ -103,6 +105,7 @@ struct chunk {
     struct cpu_channel_data data; /* pointers at the chunk's first pixel and first slot */
     float *sum, *product;         /* `block` results each */
     int64_t n, block;
+    bool half;
 };
 
 /* The coefficients of a lane. */
@@ -150,94 +153,111 @@ INLINE float element_map(const struct factors *f, enum cpu_channel_work work, bo
                                          : affine;
 }
 
+/* How a chunk is worked on; all constants. */
+struct mode {
+    enum cpu_channel_work work;
+    bool relu, half;
+};
+
 /* Works on `rows` pixels from `pixel` on and `lanes` lanes from `first` on; usual values of rows
  * and lanes are constants. */
-INLINE void lanes_run(const struct chunk *c, enum cpu_channel_work work, bool relu, int64_t pixel,
-                      int64_t rows, int64_t first, int64_t lanes)
+INLINE void lanes_run(const struct chunk *c, struct mode m, int64_t pixel, int64_t rows,
+                      int64_t first, int64_t lanes)
 {
     const int64_t block = c->block, at = pixel * block + first;
-    const float *x = c->data.x + at, *dy = c->data.dy ? c->data.dy + at : x;
+    const void *x = element_place(c->data.x, at, m.half);
+    const void *dy = c->data.dy ? element_place(c->data.dy, at, m.half) : x;
     const float *shift = factor_at(c->data.shift, first), *a = factor_at(c->data.a, first);
     const float *b = factor_at(c->data.b, first), *d = factor_at(c->data.d, first);
     const float *keep = factor_at(c->data.keep, first);
-    float *y = c->data.y ? c->data.y + at : NULL, *sum = NULL, *product = NULL;
+    void *y = element_room(c->data.y, at, m.half);
+    float *sum = NULL, *product = NULL;
 
-    if (work < CHANNEL_MAP_AFFINE)
+    if (m.work < CHANNEL_MAP_AFFINE)
         sum = c->sum + first, product = c->product + first;
 #pragma omp simd
     for (int64_t l = 0; l < lanes; l++) {
         const struct factors f = {shift[l], a[l], b[l], d[l], keep[l]};
         float s = sum ? sum[l] : 0, p = sum ? product[l] : 0;
 #pragma GCC unroll 8
-        for (int64_t i = 0; i < rows; i++)
-            if (work < CHANNEL_MAP_AFFINE)
-                element_add(&f, work, relu, x[i * block + l], dy[i * block + l], &s, &p);
+        for (int64_t i = 0; i < rows; i++) {
+            float value = element_at(x, i * block + l, m.half);
+            float grad = element_at(dy, i * block + l, m.half);
+            if (m.work < CHANNEL_MAP_AFFINE)
+                element_add(&f, m.work, m.relu, value, grad, &s, &p);
             else
-                y[i * block + l] = element_map(&f, work, relu, x[i * block + l], dy[i * block + l]);
-        if (work < CHANNEL_MAP_AFFINE)
+                element_put(y, i * block + l, m.half, element_map(&f, m.work, m.relu, value, grad));
+        }
+        if (m.work < CHANNEL_MAP_AFFINE)
             sum[l] = s, product[l] = p;
     }
 }
 
 /* Works on a plane of one lane. */
-INLINE void plane_run(const struct chunk *c, enum cpu_channel_work work, bool relu)
+INLINE void plane_run(const struct chunk *c, struct mode m)
 {
-    const float *x = c->data.x, *dy = c->data.dy ? c->data.dy : x;
-    float *y = c->data.y, sum = 0, product = 0;
+    const void *x = c->data.x, *dy = c->data.dy ? c->data.dy : x;
+    float sum = 0, product = 0;
     const struct factors f = {*factor_at(c->data.shift, 0), *factor_at(c->data.a, 0),
                               *factor_at(c->data.b, 0), *factor_at(c->data.d, 0),
                               *factor_at(c->data.keep, 0)};
 
-    if (work >= CHANNEL_MAP_AFFINE) {
+    if (m.work >= CHANNEL_MAP_AFFINE) {
 #pragma omp simd
         for (int64_t i = 0; i < c->n; i++)
-            y[i] = element_map(&f, work, relu, x[i], dy[i]);
+            element_put(c->data.y, i, m.half,
+                        element_map(&f, m.work, m.relu, element_at(x, i, m.half),
+                                    element_at(dy, i, m.half)));
         return;
     }
 #pragma omp simd reduction(+ : sum, product)
     for (int64_t i = 0; i < c->n; i++)
-        element_add(&f, work, relu, x[i], dy[i], &sum, &product);
+        element_add(&f, m.work, m.relu, element_at(x, i, m.half), element_at(dy, i, m.half), &sum,
+                    &product);
     *c->sum = sum;
     *c->product = product;
 }
 
 /* Works on all lanes of some pixels. */
-INLINE void rows_run(const struct chunk *c, enum cpu_channel_work work, bool relu, int64_t pixel,
-                     int64_t rows)
+INLINE void rows_run(const struct chunk *c, struct mode m, int64_t pixel, int64_t rows)
 {
     int64_t at = 0;
 
     for (; c->block - at >= LANES; at += LANES)
-        lanes_run(c, work, relu, pixel, rows, at, LANES);
+        lanes_run(c, m, pixel, rows, at, LANES);
     if (c->block - at == LANES / 2)
-        lanes_run(c, work, relu, pixel, rows, at, LANES / 2);
+        lanes_run(c, m, pixel, rows, at, LANES / 2);
     else if (at < c->block)
-        lanes_run(c, work, relu, pixel, rows, at, c->block - at);
+        lanes_run(c, m, pixel, rows, at, c->block - at);
 }
 
 /* Works on a chunk in the order of pixels in memory, whatever the number of lanes. */
-INLINE void block_run(const struct chunk *c, enum cpu_channel_work work, bool relu)
+INLINE void block_run(const struct chunk *c, struct mode m)
 {
     int64_t i = 0;
 
     if (c->block == 1) {
-        plane_run(c, work, relu);
+        plane_run(c, m);
         return;
     }
-    for (int64_t l = 0; work < CHANNEL_MAP_AFFINE && l < c->block; l++)
+    for (int64_t l = 0; m.work < CHANNEL_MAP_AFFINE && l < c->block; l++)
         c->sum[l] = c->product[l] = 0;
     for (; c->n - i >= ROWS; i += ROWS)
-        rows_run(c, work, relu, i, ROWS);
+        rows_run(c, m, i, ROWS);
     for (; i < c->n; i++)
-        rows_run(c, work, relu, i, 1);
+        rows_run(c, m, i, 1);
 }
 
 #define CASE(work)                                                                                 \
     case work:                                                                                     \
-        if (c->data.relu)                                                                          \
-            block_run(c, work, true);                                                              \
+        if (c->data.relu && c->half)                                                               \
+            block_run(c, (struct mode){work, true, true});                                         \
+        else if (c->data.relu)                                                                     \
+            block_run(c, (struct mode){work, true, false});                                        \
+        else if (c->half)                                                                          \
+            block_run(c, (struct mode){work, false, true});                                        \
         else                                                                                       \
-            block_run(c, work, false);                                                             \
+            block_run(c, (struct mode){work, false, false});                                       \
         break
 
 CPU_KERNEL static void chunk_run(const struct chunk *c, enum cpu_channel_work work)
@@ -272,9 +292,9 @@ static struct chunk chunk_of(const struct cpu_channels *c, const struct cpu_chan
     int64_t plane = task / c->chunks, slot = plane % c->groups * c->block;
     int64_t at = (plane * c->pixels + task % c->chunks * c->chunk) * c->block;
 
-    return (struct chunk){.data = {.x = floats_at(data->x, at),
-                                   .dy = floats_at(data->dy, at),
-                                   .y = data->y ? data->y + at : NULL,
+    return (struct chunk){.data = {.x = element_place(data->x, at, c->half),
+                                   .dy = element_place(data->dy, at, c->half),
+                                   .y = element_room(data->y, at, c->half),
                                    .shift = floats_at(data->shift, slot),
                                    .a = floats_at(data->a, slot),
                                    .b = floats_at(data->b, slot),
@@ -282,7 +302,8 @@ static struct chunk chunk_of(const struct cpu_channels *c, const struct cpu_chan
                                    .keep = floats_at(data->keep, slot),
                                    .relu = data->relu},
                           .n = chunk_pixels(c, task),
-                          .block = c->block};
+                          .block = c->block,
+                          .half = c->half};
 }
 
 void cpu_channels_map(const struct cpu_channels *c, enum cpu_channel_work work,

@@ -1,8 +1,8 @@
 /* Sums and affine maps per channel, over a tensor in any format: the core of batch normalisation,
  * Scale and PReLU.
  *
- * A tensor is samples x groups planes of pixels x block floats. Slot group * block + lane holds an
- * element's coefficient. Slots of the padding have no coefficient. */
+ * A tensor is samples x groups planes of pixels x block elements. Slot group * block + lane holds
+ * an element's coefficient. Slots of the padding have no coefficient. */
 #ifndef POSEIDON_ENGINE_CPU_CHANNEL_H
 #define POSEIDON_ENGINE_CPU_CHANNEL_H
 
@@ -14,6 +14,7 @@ struct cpu_channels {
     int64_t coefficients;    /* number of coefficients; 1: the same for all slots */
     int64_t row, padded_row; /* contiguous coefficients; their slots, with padding */
     int64_t slots;           /* groups * block */
+    bool half;               /* elements are bfloat16 */
 };
 
 /* Makes the view in which coefficients have the shape of axes axis .. axis + naxes - 1 (naxes 0:

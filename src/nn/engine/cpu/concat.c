@@ -1,5 +1,5 @@
 /* Operators that join, cut, copy or re-shape blobs: concat, slice, split, flatten. */
-#include "engine/cpu/cpu_internal.h"
+#include "engine/cpu/element.h"
 
 #include "engine/op_size.h"
 
@@ -10,7 +10,7 @@
 struct joint {
     struct cpu_op op;
     const struct cpu_format *format; /* format of whole and parts */
-    int64_t rows, row;               /* number of rows; floats of a row */
+    int64_t rows, row;               /* number of rows; elements of a row */
     int64_t *begin; /* offset of each part in a row; behind the last part, the row's length */
 };
 
@@ -36,25 +36,28 @@ static int joint_create(struct joint *joint, const struct cpu_format *format, in
     if (joint->format && !joint->format->block && axis == 1) /* channels come last */
         joint->rows *= (int64_t)shape_count(whole, 2, whole->naxes);
     for (int i = 0; i < n; i++) {
-        size_t bytes = cpu_format_bytes(&parts[i]->value.shape, joint->format);
-        joint->begin[i + 1] = joint->begin[i] + (int64_t)(bytes / sizeof(float)) / joint->rows;
+        size_t elems = cpu_format_elems(&parts[i]->value.shape, joint->format);
+        joint->begin[i + 1] = joint->begin[i] + (int64_t)elems / joint->rows;
     }
     joint->row = joint->begin[n];
     return 0;
 }
 
-/* Copies rows of `length` floats. x_step, y_step: floats to the next row. x NULL: zeros. */
-static void copy_rows(int64_t rows, int64_t length, const float *x, int64_t x_step, float *y,
-                      int64_t y_step)
+/* Copies a part's rows between the whole and the part; x NULL: zeros. `whole` tells which of both
+ * is y, the other one x. */
+static void copy_rows(const struct joint *joint, int part, bool whole, const float *x, float *y)
 {
-    size_t bytes = (size_t)length * sizeof *y;
+    const bool half = cpu_format_half(joint->format);
+    const int64_t begin = joint->begin[part], length = joint->begin[part + 1] - begin;
+    const size_t bytes = (size_t)length * cpu_format_width(joint->format);
 
 #pragma omp parallel for
-    for (int64_t r = 0; r < rows; r++) {
+    for (int64_t r = 0; r < joint->rows; r++) {
+        void *to = element_room(y, whole ? r * joint->row + begin : r * length, half);
         if (x)
-            memcpy(y + r * y_step, x + r * x_step, bytes);
+            memcpy(to, element_place(x, whole ? r * length : r * joint->row + begin, half), bytes);
         else
-            memset(y + r * y_step, 0, bytes);
+            memset(to, 0, bytes);
     }
 }
 
@@ -65,8 +68,10 @@ static int concat_create(struct cpu_op *op)
     const struct cpu_format *format = NULL;
     int n = op->args.nbottoms;
 
-    for (int i = 0; i < n && !format; i++)
-        format = cpu_tensor_format(&op->args.bottoms[i]->value);
+    for (int i = 0; i < n && !cpu_format_half(format); i++) {
+        const struct cpu_format *bottom = cpu_tensor_format(&op->args.bottoms[i]->value);
+        format = !format || cpu_format_half(bottom) ? bottom : format;
+    }
     if (joint_create(concat, format, op_axis(top, op->args.u.concat.axis), top, op->args.bottoms,
                      n))
         return -1;
@@ -85,20 +90,22 @@ static bool concat_takes_relu(const struct joint *concat, int i)
 static int concat_forward(struct cpu_op *op)
 {
     const struct joint *concat = (const struct joint *)op;
+    const bool half = cpu_format_half(concat->format);
 
     for (int i = 0; i < op->args.nbottoms; i++) {
-        int64_t length = concat->begin[i + 1] - concat->begin[i];
-        float *y = cpu_op_y(op) + concat->begin[i];
+        int64_t begin = concat->begin[i], length = concat->begin[i + 1] - begin;
         if (cpu_view_move(op->engine, &op->in[i]))
             return -1;
         const float *x = cpu_op_x(op, i);
         if (!concat_takes_relu(concat, i)) {
-            copy_rows(concat->rows, length, x, length, y, concat->row);
+            copy_rows(concat, i, true, x, cpu_op_y(op));
             continue;
         }
 #pragma omp parallel for
         for (int64_t r = 0; r < concat->rows; r++)
-            cpu_relu_piece(x + r * length, 0, y + r * concat->row, (size_t)length);
+            cpu_relu_span(half, element_place(x, r * length, half), 0,
+                          element_room(cpu_op_y(op), r * concat->row + begin, half), 0,
+                          (size_t)length);
     }
     return 0;
 }
@@ -107,17 +114,20 @@ static int concat_forward(struct cpu_op *op)
 static int concat_gradient(struct cpu_op *op, int i, float *dx)
 {
     const struct joint *concat = (const struct joint *)op;
+    const bool half = cpu_format_half(concat->format);
     int64_t begin = concat->begin[i], length = concat->begin[i + 1] - begin;
-    const float *y = cpu_op_y(op) + begin, *dy = cpu_op_dy(op) + begin;
 
     if (!concat_takes_relu(concat, i)) {
-        copy_rows(concat->rows, length, dy, concat->row, dx, length);
+        copy_rows(concat, i, false, cpu_op_dy(op), dx);
         return 0;
     }
 #pragma omp parallel for
-    for (int64_t r = 0; r < concat->rows; r++)
-        cpu_relu_back_piece(y + r * concat->row, dy + r * concat->row, 0, dx + r * length,
-                            (size_t)length);
+    for (int64_t r = 0; r < concat->rows; r++) {
+        int64_t at = r * concat->row + begin;
+        cpu_relu_back_span(half, element_place(cpu_op_y(op), at, half),
+                           element_place(cpu_op_dy(op), at, half), 0,
+                           element_room(dx, r * length, half), 0, (size_t)length);
+    }
     return 0;
 }
 
@@ -146,11 +156,8 @@ static int slice_forward(struct cpu_op *op)
 {
     const struct joint *slice = (const struct joint *)op;
 
-    for (int i = 0; i < op->args.ntops; i++) {
-        int64_t length = slice->begin[i + 1] - slice->begin[i];
-        copy_rows(slice->rows, length, cpu_op_x(op, 0) + slice->begin[i], slice->row,
-                  op->args.tops[i]->value.data, length);
-    }
+    for (int i = 0; i < op->args.ntops; i++)
+        copy_rows(slice, i, false, cpu_op_x(op, 0), op->args.tops[i]->value.data);
     return 0;
 }
 
@@ -161,9 +168,7 @@ static int slice_gradient(struct cpu_op *op, int bottom, float *dx)
     (void)bottom;
     for (int i = 0; i < op->args.ntops; i++) {
         const struct blob *top = op->args.tops[i];
-        int64_t length = slice->begin[i + 1] - slice->begin[i];
-        copy_rows(slice->rows, length, top->wants_grad ? top->grad.data : NULL, length,
-                  dx + slice->begin[i], slice->row);
+        copy_rows(slice, i, true, top->wants_grad ? top->grad.data : NULL, dx);
     }
     return 0;
 }
@@ -203,14 +208,24 @@ static int split_create(struct cpu_op *op)
 static int split_gradient(struct cpu_op *op, int bottom, float *dx)
 {
     const struct split *split = (const struct split *)op;
-    size_t n = cpu_tensor_stored(&op->args.bottoms[bottom]->value);
+    const struct tensor *tensor = &op->args.bottoms[bottom]->grad;
+    const bool half = cpu_tensor_half(tensor);
+    size_t n = cpu_tensor_stored(tensor);
 
     if (!split->any)
-        cpu_zero(dx, n);
+        cpu_zero_tensor(tensor, dx);
 #pragma omp parallel for
-    for (size_t at = 0; at < n; at += CPU_PIECE)
+    for (size_t at = 0; at < (split->nfrom > 0 ? n : 0); at += CPU_PIECE) {
+        float from[CPU_PIECE], sum[CPU_PIECE];
+        size_t some = cpu_piece(n, at);
+        float *to = piece_open(dx, at, half, sum);
+
+        piece_load(dx, at, some, half, sum);
         for (int i = 0; i < split->nfrom; i++)
-            cpu_axpby_piece(dx + at, 1, split->from[i]->grad.data + at, 1, cpu_piece(n, at));
+            cpu_axpby_piece(to, 1, piece_load(split->from[i]->grad.data, at, some, half, from), 1,
+                            some);
+        piece_store(sum, dx, at, some, half);
+    }
     return 0;
 }
 
@@ -222,7 +237,7 @@ const struct cpu_kind cpu_split = {
 
 static int silence_gradient(struct cpu_op *op, int bottom, float *dx)
 {
-    cpu_zero(dx, cpu_tensor_stored(&op->args.bottoms[bottom]->grad));
+    cpu_zero_tensor(&op->args.bottoms[bottom]->grad, dx);
     return 0;
 }
 

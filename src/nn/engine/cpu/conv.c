@@ -27,12 +27,13 @@ enum { INPUT_A, INPUT_B, OUTPUT, BIAS, ARGS };
 struct conv {
     struct cpu_op op;
     bool by_winograd;                      /* our own Winograd computes all passes */
-    bool halves;                           /* operands are bfloat16 */
+    bool halves;                           /* oneDNN's primitives take and make bfloat16 */
+    bool half;                             /* activations are bfloat16 */
     bool padded;                           /* see struct conv_plan */
     struct winograd winograd[CONV_PASSES]; /* plans, if by_winograd */
     struct cpu_primitive primitive[CONV_PASSES][CONV_SLICES]; /* oneDNN's primitives, one a slice */
     int slices[CONV_PASSES];                                  /* see struct conv_plan */
-    size_t step[CONV_PASSES][ARGS];      /* floats from a slice's argument to the next slice's */
+    size_t step[CONV_PASSES][ARGS];      /* bytes from a slice's argument to the next slice's */
     size_t diff_elems;                   /* floats of a weight gradient in oneDNN's layout */
     struct weights weights[CONV_PASSES]; /* used by CONV_FORWARD and CONV_DATA */
     struct cpu_primitive diff_weights;   /* reorder to plain; empty where oneDNN's is plain */
@@ -90,7 +91,7 @@ static int conv_diff_weights_create(struct conv *conv, const struct conv_plan *p
     if ((!plain || conv->slices[CONV_WEIGHTS] > 1) &&
         cpu_work_reserve(conv->op.engine, WORK_WEIGHT_GRAD,
                          (size_t)conv_primitives(conv, CONV_WEIGHTS) *
-                             conv->step[CONV_WEIGHTS][OUTPUT] * sizeof(float)))
+                             conv->step[CONV_WEIGHTS][OUTPUT]))
         return -1;
     return plain ? 0
                  : cpu_reorder_create(conv->op.engine, &conv->op.owner, diff, plan->plain_weights,
@@ -159,31 +160,29 @@ static void conv_steps_find(struct conv *conv, const struct conv_plan *plan, enu
         step[i] =
             pass_args[pass][i] == DNNL_ARG_WEIGHTS
                 ? 0
-                : dnnl_memory_desc_get_size(conv_desc_md(plan->desc[pass], pass_args[pass][i])) /
-                      sizeof(float);
+                : dnnl_memory_desc_get_size(conv_desc_md(plan->desc[pass], pass_args[pass][i]));
     if (pass != CONV_WEIGHTS)
         return;
-    conv->diff_elems = step[OUTPUT];
-    step[OUTPUT] += conv->bias_elems;
+    conv->diff_elems = step[OUTPUT] / sizeof(float);
+    step[OUTPUT] += conv->bias_elems * sizeof(float);
     step[BIAS] = step[OUTPUT];
 }
 
-/* Reserves memory for the pass's rounded operands. The weights' own reorder makes bfloat16. */
+/* Reserves memory for the pass's operands, where these are rounded floats. */
 static int conv_operands_reserve(const struct conv *conv, const struct conv_plan *plan,
                                  enum conv_pass pass)
 {
     const struct op_args *args = &conv->op.args;
     const struct shape padded = conv_padded_shape(&conv->op);
     const struct shape *x = plan->padded ? &padded : &args->bottoms[0]->value.shape;
-    const bool halves = conv->halves;
-    size_t bytes = pass == CONV_DATA ? 0 : cpu_format_bytes(x, plan->formats[pass].src);
-    size_t dy_bytes = pass == CONV_FORWARD
+    const bool half = cpu_format_half(plan->formats[pass].src);
+    size_t elems = half || pass == CONV_DATA ? 0 : cpu_format_elems(x, plan->formats[pass].src);
+    size_t dy_elems = half || pass == CONV_FORWARD
                           ? 0
-                          : cpu_format_bytes(&args->tops[0]->value.shape, plan->formats[pass].dst);
+                          : cpu_format_elems(&args->tops[0]->value.shape, plan->formats[pass].dst);
 
-    return cpu_round_reserve(conv->op.engine, halves, bytes / sizeof(float),
-                             dy_bytes / sizeof(float),
-                             halves || pass == CONV_WEIGHTS ? 0 : conv->weight_elems);
+    return cpu_round_reserve(conv->op.engine, false, elems, dy_elems,
+                             conv->halves || pass == CONV_WEIGHTS ? 0 : conv->weight_elems);
 }
 
 /* Creates the code of one pass, and its weights. */
@@ -262,6 +261,7 @@ static int conv_create(struct cpu_op *op)
     conv->bias_elems = op->args.u.conv.bias ? shape_elems(&op->args.params[1]->shape) : 0;
     conv->by_winograd = plan.by_winograd;
     conv->halves = conv_rounds(op) && !plan.by_winograd;
+    conv->half = cpu_format_half(plan.formats[CONV_FORWARD].src);
     conv->padded = plan.padded;
     memcpy(conv->slices, plan.slices, sizeof conv->slices);
     memcpy(conv->winograd, plan.winograd, sizeof conv->winograd);
@@ -303,13 +303,11 @@ static int conv_weights_get(struct conv *conv, enum conv_pass pass, const float 
     return w->reorder.primitive ? cpu_reorder_run(engine, &w->reorder, from, to) : 0;
 }
 
-/* Returns n values in the type that the pass's primitives take. */
+/* Returns n values of an operand: bfloat16 as they are, rounded floats with --math=bf16. */
 static const float *conv_operand(const struct conv *conv, enum cpu_work_slot slot, const float *x,
                                  size_t n)
 {
-    struct cpu_engine *engine = conv->op.engine;
-
-    return conv->halves ? cpu_round(engine, slot, x, n) : cpu_round_floats(engine, slot, x, n);
+    return conv->half ? x : cpu_round_floats(conv->op.engine, slot, x, n);
 }
 
 /* Returns the top's gradient as an operand, made once where both backward passes use its format. */
@@ -380,7 +378,7 @@ static int conv_pass_run(struct conv *conv, enum conv_pass pass, const float *co
         const void *slice_data[ARGS];
 
         for (int i = 0; i < ARGS; i++)
-            slice_data[i] = data[i] ? data[i] + (size_t)s * step[i] : NULL;
+            slice_data[i] = data[i] ? (const char *)data[i] + (size_t)s * step[i] : NULL;
         failed |= cpu_primitive_run(engine, &conv->primitive[pass][s], slice_data);
     }
     return failed ? error_set("oneDNN: a pass over some of the images failed") : 0;
@@ -417,14 +415,15 @@ static int conv_forward(struct cpu_op *op)
         conv_forward_run(conv, cpu_view_data(op->engine, &conv->src), bias, top->value.data))
         return -1;
     if (op->args.relu && !conv->by_winograd)
-        cpu_relu_run(top->value.data, 0, top->value.data, cpu_tensor_stored(&top->value));
+        cpu_relu_run(cpu_tensor_half(&top->value), top->value.data, 0, top->value.data,
+                     cpu_tensor_stored(&top->value));
     return 0;
 }
 
 /* Adds up the slices' gradients in the memory of the first slice. */
 static void conv_slices_add(const struct conv *conv, float *diff)
 {
-    const size_t elems = conv->step[CONV_WEIGHTS][OUTPUT];
+    const size_t elems = conv->step[CONV_WEIGHTS][OUTPUT] / sizeof *diff;
     const int slices = conv->slices[CONV_WEIGHTS];
 
 #pragma omp parallel for
@@ -448,8 +447,7 @@ static int conv_weights_run(struct conv *conv, float *weight, float *bias)
     bool several = conv->slices[CONV_WEIGHTS] > 1;
 
     if (conv_multiplies(conv, CONV_WEIGHTS))
-        return conv_product_weights(
-            &conv->product, x, cpu_view_data(engine, &conv->diff_dst_weights), dy, weight, bias);
+        return conv_product_weights(&conv->product, x, dy, weight, bias);
     x = conv_operand(conv, WORK_ROUNDED_X, x, src->elems);
     if (conv->by_winograd) {
         conv_winograd_run(conv, CONV_WEIGHTS,
@@ -533,8 +531,8 @@ static int conv_backward(struct cpu_op *op)
 
     conv->dy = NULL;
     if (op->args.relu && (learns || propagates))
-        cpu_relu_back_run(top->value.data, top->grad.data, 0, top->grad.data,
-                          cpu_tensor_stored(&top->value));
+        cpu_relu_back_run(cpu_tensor_half(&top->value), top->value.data, top->grad.data, 0,
+                          top->grad.data, cpu_tensor_stored(&top->value));
     /* parameters first: their gradients travel while the bottom's is computed */
     if (learns && conv_weights_backward(conv))
         return -1;

@@ -66,11 +66,11 @@ bool conv_product_fits(const struct cpu_op *op, const struct conv_plan *plan);
 bool conv_product_takes(const struct conv_plan *plan, const struct cpu_op *op, enum conv_pass pass);
 /* Adds a pass. The op's owner frees it through a pointer to *out, so *out must not move. */
 int conv_product_create(struct cpu_op *op, enum conv_pass pass, struct conv_product *out);
-/* Compute the passes, with channels last. dy of conv_product_data, like dy_rounded, is bfloat16.
- * Gradients of weights and biases are written, not added. */
-int conv_product_forward(struct conv_product *p, const float *x, const float *bias, float *y);
-int conv_product_data(struct conv_product *p, const void *dy, float *dx);
-int conv_product_weights(struct conv_product *p, const float *x, const float *dy,
-                         const void *dy_rounded, float *weight, float *bias);
+/* Compute the passes, with channels last; activations are bfloat16. Gradients of weights and biases
+ * are written, not added. */
+int conv_product_forward(struct conv_product *p, const void *x, const float *bias, void *y);
+int conv_product_data(struct conv_product *p, const void *dy, void *dx);
+int conv_product_weights(struct conv_product *p, const void *x, const void *dy, float *weight,
+                         float *bias);
 
 #endif

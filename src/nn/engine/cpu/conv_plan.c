@@ -83,7 +83,8 @@ bool conv_rounds(const struct cpu_op *op)
 }
 
 /* Describes one pass to oneDNN: activations in format `tag`, a bottom and a top of these shapes.
- * pads: oneDNN pads the bottom; else its shape includes the padding. The pass's result is float. */
+ * pads: oneDNN pads the bottom; else its shape includes the padding. Gradients of parameters are
+ * floats. */
 static int question_make(const struct cpu_op *op, dnnl_format_tag_t tag, const struct shape *bottom,
                          const struct shape *top, bool pads, enum conv_pass pass,
                          struct question *q)
@@ -100,11 +101,10 @@ static int question_make(const struct cpu_op *op, dnnl_format_tag_t tag, const s
         q->window.padding_l[i - first] = q->window.padding_r[i - first] = pads ? w.pad[i] : 0;
     }
     naxes = cpu_md_dims(bottom, dims);
-    if (cpu_check(md_create_tag(&q->src, naxes, dims, pass == CONV_DATA ? dnnl_f32 : operand, tag)))
+    if (cpu_check(md_create_tag(&q->src, naxes, dims, operand, tag)))
         return -1;
     naxes = cpu_md_dims(top, dims);
-    if (cpu_check(
-            md_create_tag(&q->dst, naxes, dims, pass == CONV_FORWARD ? dnnl_f32 : operand, tag)))
+    if (cpu_check(md_create_tag(&q->dst, naxes, dims, operand, tag)))
         return -1;
     naxes = conv_weight_dims(op, &w, dims);
     if (cpu_check(md_create_tag(&q->weights, naxes, dims, pass == CONV_WEIGHTS ? dnnl_f32 : operand,

@@ -3,10 +3,8 @@
  *
  * Without a stride oneDNN's own convolution is as fast forward, and is used. With AMX it takes up
  * to 4 times as long for the bottom's gradient, and 1.2 to 9 times for the weights'. With a stride,
- * the pixels that windows read are gathered and rounded; their gradients are scattered. */
+ * the pixels that windows read are gathered; their gradients are scattered. */
 #include "engine/cpu/conv.h"
-
-#include "device/codec.h"
 
 #include <string.h>
 
@@ -50,6 +48,7 @@ int conv_product_create(struct cpu_op *op, enum conv_pass pass, struct conv_prod
     const struct shape *x = &op->args.bottoms[0]->value.shape;
     const struct tensor *y = &op->args.tops[0]->value;
     struct cpu_engine *engine = op->engine;
+    const bool gathers = strides(&op->args.u.conv);
     size_t pixels;
 
     out->op = op;
@@ -57,11 +56,8 @@ int conv_product_create(struct cpu_op *op, enum conv_pass pass, struct conv_prod
                                     .inputs = x->dim[1],
                                     .outputs = y->shape.dim[1]};
     pixels = (size_t)(out->size.rows * out->size.inputs);
-    if (cpu_round_reserve(engine, true, pass == CONV_DATA ? 0 : pixels,
-                          pass == CONV_FORWARD ? 0 : (size_t)shape_elems(&y->shape),
-                          pass == CONV_WEIGHTS ? 0 : weights_of(out)) ||
-        (pass == CONV_DATA && strides(&op->args.u.conv) &&
-         cpu_work_reserve(engine, WORK_WEIGHT_GRAD, pixels * sizeof(float))))
+    if (cpu_round_reserve(engine, true, gathers ? pixels : 0, 0,
+                          pass == CONV_WEIGHTS ? 0 : weights_of(out)))
         return -1;
     if (pass == CONV_WEIGHTS && op->args.u.conv.bias) {
         cpu_channels_view(&y->shape, cpu_tensor_format(y), 1, 1, &out->channels);
@@ -73,35 +69,38 @@ int conv_product_create(struct cpu_op *op, enum conv_pass pass, struct conv_prod
         engine, &op->owner,
         &(struct product_args){.pass = passes[pass],
                                .size = out->size,
+                               .half = pass != CONV_WEIGHTS,
                                .bias = pass == CONV_FORWARD && op->args.u.conv.bias},
         &out->pass[pass]);
 }
 
-/* Returns the bottom's pixels that windows read, in bfloat16. */
-static const void *pixels_round(const struct conv_product *p, const float *x)
+/* Returns the bottom's pixels that windows read. */
+static const void *pixels_gather(const struct conv_product *p, const void *x)
 {
     const struct conv_args *a = &p->op->args.u.conv;
     const struct shape *in = &p->op->args.bottoms[0]->value.shape,
                        *out = &p->op->args.tops[0]->value.shape;
     const int64_t rows = out->dim[0] * out->dim[2], channels = p->size.inputs;
+    const uint16_t *from = x;
     void *memory = p->op->engine->work[WORK_ROUNDED_X].data;
     uint16_t *half = memory;
 
     if (!strides(a))
-        return cpu_round(p->op->engine, WORK_ROUNDED_X, x, (size_t)(p->size.rows * channels));
+        return x;
 #pragma omp parallel for
     for (int64_t r = 0; r < rows; r++) {
         int64_t row = r / out->dim[2] * in->dim[2] + r % out->dim[2] * a->stride[0];
 
         for (int64_t i = 0; i < out->dim[3]; i++)
-            bf16_take(x + (row * in->dim[3] + i * a->stride[1]) * channels, (size_t)channels,
-                      half + (r * out->dim[3] + i) * channels);
+            memcpy(half + (r * out->dim[3] + i) * channels,
+                   from + (row * in->dim[3] + i * a->stride[1]) * channels,
+                   (size_t)channels * sizeof *half);
     }
     return half;
 }
 
 /* Scatters the gradients of the pixels that windows read, and writes 0 to all other pixels. */
-static void pixels_spread(const struct conv_product *p, const float *from, float *dx)
+static void pixels_spread(const struct conv_product *p, const uint16_t *from, uint16_t *dx)
 {
     const struct conv_args *a = &p->op->args.u.conv;
     const struct shape *in = &p->op->args.bottoms[0]->value.shape,
@@ -112,7 +111,7 @@ static void pixels_spread(const struct conv_product *p, const float *from, float
 #pragma omp parallel for
     for (int64_t r = 0; r < in->dim[0] * in->dim[2]; r++) {
         int64_t row = r % in->dim[2] / a->stride[0];
-        const float *line = from + (r / in->dim[2] * out->dim[2] + row) * out->dim[3] * channels;
+        const uint16_t *line = from + (r / in->dim[2] * out->dim[2] + row) * out->dim[3] * channels;
 
         memset(dx + r * width * channels, 0, (size_t)width * pixel);
         for (int64_t i = 0;
@@ -126,16 +125,16 @@ static const void *weights_round(const struct conv_product *p)
     return cpu_round(p->op->engine, WORK_ROUNDED_W, p->op->args.params[0]->value, weights_of(p));
 }
 
-int conv_product_forward(struct conv_product *p, const float *x, const float *bias, float *y)
+int conv_product_forward(struct conv_product *p, const void *x, const float *bias, void *y)
 {
-    return product_run_rounded(&p->pass[CONV_FORWARD], pixels_round(p, x), weights_round(p), bias,
+    return product_run_rounded(&p->pass[CONV_FORWARD], pixels_gather(p, x), weights_round(p), bias,
                                false, y);
 }
 
-int conv_product_data(struct conv_product *p, const void *dy, float *dx)
+int conv_product_data(struct conv_product *p, const void *dy, void *dx)
 {
     bool apart = strides(&p->op->args.u.conv);
-    float *to = apart ? p->op->engine->work[WORK_WEIGHT_GRAD].data : dx;
+    void *to = apart ? p->op->engine->work[WORK_ROUNDED_X].data : dx;
 
     if (product_run_rounded(&p->pass[CONV_DATA], dy, weights_round(p), NULL, false, to))
         return -1;
@@ -144,8 +143,8 @@ int conv_product_data(struct conv_product *p, const void *dy, float *dx)
     return 0;
 }
 
-int conv_product_weights(struct conv_product *p, const float *x, const float *dy,
-                         const void *dy_rounded, float *weight, float *bias)
+int conv_product_weights(struct conv_product *p, const void *x, const void *dy, float *weight,
+                         float *bias)
 {
     double *sums = p->sums;
 
@@ -156,7 +155,7 @@ int conv_product_weights(struct conv_product *p, const float *x, const float *dy
             bias[o] = (float)sums[o];
     }
     return p->op->args.params[0]->wants_grad
-               ? product_run_rounded(&p->pass[CONV_WEIGHTS], dy_rounded, pixels_round(p, x), NULL,
-                                     false, weight)
+               ? product_run_rounded(&p->pass[CONV_WEIGHTS], dy, pixels_gather(p, x), NULL, false,
+                                     weight)
                : 0;
 }

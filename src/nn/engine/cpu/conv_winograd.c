@@ -37,7 +37,9 @@ static bool plan_passes(const struct cpu_op *op, struct conv_plan *out)
     const struct conv_args *a = &op->args.u.conv;
     const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
     int block = block_for(x->dim[1] / a->group, y->dim[1] / a->group);
-    const struct conv_formats formats = {cpu_format_blocked(block), cpu_format_blocked(block)};
+    const bool half = cpu_rounds(op->engine) && cpu_has_bf16();
+    const struct cpu_format *format = cpu_format_blocked(block, half);
+    const struct conv_formats formats = {format, format};
 
     for (int pass = 0; pass < CONV_PASSES; pass++) {
         bool data = pass == CONV_DATA;
@@ -53,6 +55,7 @@ static bool plan_passes(const struct cpu_op *op, struct conv_plan *out)
             .pad = {data ? a->kernel[0] - 1 - a->pad[0] : a->pad[0],
                     data ? a->kernel[1] - 1 - a->pad[1] : a->pad[1]},
             .turned = data,
+            .half = half,
             .weights = pass == CONV_WEIGHTS};
 
         if (!winograd_plan(&shape, block, most_scratch, &out->winograd[pass]))

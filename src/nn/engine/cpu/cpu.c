@@ -269,21 +269,38 @@ static void cpu_op_destroy(struct op *base)
 static const struct op_i train_table = {cpu_op_forward, cpu_op_backward, cpu_op_destroy};
 static const struct op_i test_table = {cpu_op_forward, NULL, cpu_op_destroy};
 
+/* Sets the formats that CPU_AS_BOTTOM and CPU_OVER_GRADIENT ask for. */
+static int op_follow_bottom(struct cpu_op *op)
+{
+    const struct cpu_kind *kind = op->kind;
+    const struct cpu_format *bottom = cpu_tensor_format(&op->args.bottoms[0]->value),
+                            *format = kind->halves ? bottom : cpu_format_floats(bottom);
+
+    assert(kind->halves || !cpu_op_in_place(op));
+    if (cpu_op_in_place(op))
+        return 0;
+    for (int i = 0; i < op->args.ntops; i++)
+        cpu_top_set(op->args.tops[i], format);
+    if (format != bottom)
+        return cpu_op_take(op, 0, format, WORK_OWN);
+    if (kind->blobs == CPU_OVER_GRADIENT && cpu_op_propagates(op, 0))
+        op->args.tops[0]->grad.base = &op->args.bottoms[0]->grad;
+    return 0;
+}
+
 /* Sets the formats of bottoms and tops that kind->blobs asks for. */
 static int op_arrange_blobs(struct cpu_op *op)
 {
     const struct cpu_kind *kind = op->kind;
     const bool again = kind->blobs == CPU_PLAIN_AGAIN;
-    const bool as_bottom = kind->blobs == CPU_AS_BOTTOM || kind->blobs == CPU_OVER_GRADIENT;
 
-    if (kind->blobs == CPU_OWN || (as_bottom && cpu_op_in_place(op)))
+    if (kind->blobs == CPU_OWN)
         return 0;
+    if (kind->blobs == CPU_AS_BOTTOM || kind->blobs == CPU_OVER_GRADIENT)
+        return op_follow_bottom(op);
     for (int i = 0; i < op->args.ntops; i++)
-        cpu_top_set(op->args.tops[i],
-                    as_bottom ? cpu_tensor_format(&op->args.bottoms[0]->value) : NULL);
-    if (kind->blobs == CPU_OVER_GRADIENT && cpu_op_propagates(op, 0))
-        op->args.tops[0]->grad.base = &op->args.bottoms[0]->grad;
-    for (int i = 0; !as_bottom && i < op->args.nbottoms && i < (kind->plain ? kind->plain : 1); i++)
+        cpu_top_set(op->args.tops[i], NULL);
+    for (int i = 0; i < op->args.nbottoms && i < (kind->plain ? kind->plain : 1); i++)
         if (cpu_op_take(op, i, NULL, i > 0 || again ? WORK_OWN : WORK_TOP_GRAD))
             return -1;
     return 0;

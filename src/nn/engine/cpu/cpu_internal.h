@@ -2,9 +2,10 @@
  *
  * Activations are in plain row-major memory or, with one to three spatial axes, in a format that
  * oneDNN's convolutions choose (struct cpu_format). In every format a tensor is planes of D x H x W
- * x block contiguous floats (struct cpu_planes), so that pooling, LRN and others need one loop for
- * all formats. oneDNN sees one spatial axis as an image of one row. oneDNN computes convolutions,
- * reorders and matrix products; operators bound by memory are our own code. */
+ * x block contiguous elements (struct cpu_planes), so that pooling, LRN and others need one loop
+ * for all formats. Elements are floats or, with --math=bf16, bfloat16 (element.h). oneDNN sees one
+ * spatial axis as an image of one row. oneDNN computes convolutions, reorders and matrix products;
+ * operators bound by memory are our own code. */
 #ifndef POSEIDON_ENGINE_CPU_CPU_INTERNAL_H
 #define POSEIDON_ENGINE_CPU_CPU_INTERNAL_H
 
@@ -65,15 +66,17 @@ struct cpu_engine {
     struct cpu_work work[WORK_SLOTS]; /* memory by slot; grows only while ops are created */
 };
 
-/* Memory format of activations with spatial axes; NULL is plain. Formats are static constants. */
+/* Memory format of activations with spatial axes; NULL is plain floats. Formats are static
+ * constants. */
 struct cpu_format {
     const char *name;
     dnnl_format_tag_t tag, tag_volume; /* oneDNN's tags for two and for three spatial axes */
     int block;                         /* channels stored together; 0: all of a tensor's */
+    bool half;                         /* elements are bfloat16; the tensor's data points at them */
 };
 
-/* A tensor as `planes` planes of depth x height x width x block contiguous floats. pixels is depth
- * x height x width, and groups is planes / N. */
+/* A tensor as `planes` planes of depth x height x width x block contiguous elements. pixels is
+ * depth x height x width, and groups is planes / N. */
 struct cpu_planes {
     int64_t planes, groups, depth, height, width, pixels, block;
 };
@@ -97,7 +100,7 @@ struct cpu_view {
     bool written;
     enum cpu_work_slot slot;
     float *memory; /* copy of slot WORK_OWN, owned by the op */
-    size_t elems;  /* floats in the chosen format, padding included */
+    size_t elems;  /* elements in the chosen format, padding included */
 };
 
 struct cpu_kind;
@@ -125,13 +128,15 @@ enum cpu_blobs {
     CPU_PLAIN_AGAIN,   /* CPU_PLAIN, and backward reads the bottoms again */
 };
 
-/* Functions of one operator. create gets a struct that is zero but for struct cpu_op; forward and
+/* Functions of one operator. float pointers to activations point at elements of the activations'
+ * format. create gets a struct that is zero but for struct cpu_op; forward and
  * backward find op->pass set. destroy must cope with the remains of a failed create. */
 struct cpu_kind {
     size_t size; /* bytes of the op's struct; 0: struct cpu_op */
     enum cpu_blobs blobs;
-    int plain;  /* bottoms taken by CPU_PLAIN and CPU_PLAIN_AGAIN; 0: one */
-    bool loads; /* forward reorders its bottoms itself; else the engine does, before forward */
+    int plain;   /* bottoms taken by CPU_PLAIN and CPU_PLAIN_AGAIN; 0: one */
+    bool loads;  /* forward reorders its bottoms itself; else the engine does, before forward */
+    bool halves; /* takes bfloat16 bottoms as they are; else blobs' formats are made of floats */
     int (*create)(struct cpu_op *op); /* NULL: nothing more to set up */
     /* Runs either pass of an operator that is one function: y of x or, where back, dx of dy.
      * forward and gradient are then NULL; there is one top, and only bottom 0 gets a gradient. */
@@ -224,13 +229,17 @@ void cpu_stream_forward(const struct op_product *p, const float *x, const float 
 void cpu_stream_data(const struct op_product *p, int threads, const float *dy, const float *w,
                      bool rounds, float *dx);
 
-/* Computes a ReLU, or its gradient, over n floats on the calling thread alone (neuron.c). x of the
- * gradient is the ReLU's input or, with slope >= 0, its output. All arrays may be the same. */
+/* Computes a ReLU over n floats on the calling thread alone (neuron.c). x and y may be the same. */
 void cpu_relu_piece(const float *x, float slope, float *y, size_t n);
-void cpu_relu_back_piece(const float *x, const float *dy, float slope, float *dx, size_t n);
-/* Run cpu_relu_piece and cpu_relu_back_piece on all threads. */
-void cpu_relu_run(const float *x, float slope, float *y, size_t n);
-void cpu_relu_back_run(const float *x, const float *dy, float slope, float *dx, size_t n);
+/* Compute a ReLU or its gradient, n elements from number `at` of the arrays on, on the calling
+ * thread alone. x of the gradient is the ReLU's input or, with slope >= 0, its output. All arrays
+ * may be the same. */
+void cpu_relu_span(bool half, const void *x, float slope, void *y, size_t at, size_t n);
+void cpu_relu_back_span(bool half, const void *x, const void *dy, float slope, void *dx, size_t at,
+                        size_t n);
+/* Compute n elements on all threads. */
+void cpu_relu_run(bool half, const void *x, float slope, void *y, size_t n);
+void cpu_relu_back_run(bool half, const void *x, const void *dy, float slope, void *dx, size_t n);
 
 /* Memory, formats and reorders (cpu_memory.c). */
 int cpu_alloc(size_t bytes, const char *what, void **out); /* zeroed, 64-byte aligned */
@@ -241,14 +250,26 @@ void *cpu_op_alloc(struct cpu_op *op, size_t bytes, const char *what);
 int cpu_work_reserve(struct cpu_engine *engine, enum cpu_work_slot slot, size_t bytes);
 
 const struct cpu_format *cpu_tensor_format(const struct tensor *tensor);
-/* Returns the format with blocks of 4, 8 or 16 channels; NULL (plain) for any other block. */
-const struct cpu_format *cpu_format_blocked(int block);
+/* Returns the format of floats or, where half, of bfloat16 with blocks of 4, 8 or 16 channels. */
+const struct cpu_format *cpu_format_blocked(int block, bool half);
+/* Returns the format of floats in the same order. */
+const struct cpu_format *cpu_format_floats(const struct cpu_format *format);
+static inline bool cpu_format_half(const struct cpu_format *format)
+{
+    return format && format->half;
+}
+/* Returns the bytes of an element. */
+static inline size_t cpu_format_width(const struct cpu_format *format)
+{
+    return cpu_format_half(format) ? sizeof(uint16_t) : sizeof(float);
+}
 /* Finds the format that a memory descriptor describes; false if the engine has no such format. */
 bool cpu_format_find(const_md_t md, const struct shape *shape, const struct cpu_format **out);
 /* Writes the shape's sizes as oneDNN takes them: one spatial axis becomes the width of one row.
  * Returns the number of sizes. */
 int cpu_md_dims(const struct shape *shape, dnnl_dims_t dims);
-/* Returns the bytes of a shape in a format, padding included. */
+/* Return the elements and the bytes of a shape in a format, padding included. */
+size_t cpu_format_elems(const struct shape *shape, const struct cpu_format *format);
 size_t cpu_format_bytes(const struct shape *shape, const struct cpu_format *format);
 /* Returns a shape's planes. With over three spatial axes (plain), all but two count as depth. */
 struct cpu_planes cpu_planes_of(const struct shape *shape, const struct cpu_format *format);
@@ -297,6 +318,8 @@ void cpu_axpby(float *y, float a, const float *x, float b, size_t n);
 /* Computes cpu_axpby on the calling thread alone, for one thread's piece. */
 void cpu_axpby_piece(float *restrict y, float a, const float *restrict x, float b, size_t n);
 void cpu_zero(float *y, size_t n);
+/* Sets a tensor's memory, of which `to` is the begin, to 0. */
+void cpu_zero_tensor(const struct tensor *tensor, float *to);
 
 /* Return values and gradient of bottom i, in the format in which the op took it, and of top 0. */
 static inline const float *cpu_op_x(const struct cpu_op *op, int i)
@@ -333,16 +356,21 @@ static inline int64_t cpu_greatest(int64_t a, int64_t b)
 
 /* Returns the length of the piece at `at`: loops over n floats go by pieces that stay in the
  * first-level cache. */
-enum { CPU_PIECE = 4096 };
+enum { CPU_PIECE = 2048 };
 static inline size_t cpu_piece(size_t n, size_t at)
 {
     return n - at < CPU_PIECE ? n - at : CPU_PIECE;
 }
 
-/* Returns the number of floats that a tensor holds, padding included. */
+/* Returns the number of elements that a tensor holds, padding included. */
 static inline size_t cpu_tensor_stored(const struct tensor *tensor)
 {
-    return tensor->bytes / sizeof(float);
+    return tensor->bytes / cpu_format_width(tensor->layout);
+}
+
+static inline bool cpu_tensor_half(const struct tensor *tensor)
+{
+    return cpu_format_half(tensor->layout);
 }
 
 #endif

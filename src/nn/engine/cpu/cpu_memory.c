@@ -2,7 +2,7 @@
  *
  * oneDNN zeroes the padding of a blocked tensor whenever a memory object gets a pointer. So each
  * memory object is created once, and gets a pointer only when the pointer changed. */
-#include "engine/cpu/cpu_internal.h"
+#include "engine/cpu/element.h"
 
 #include "util/error.h"
 #include "util/machine.h"
@@ -14,14 +14,20 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static const struct cpu_format formats[] = {
-    {"nChw8c", dnnl_aBcd8b, dnnl_aBcde8b, 8},
-    {"nChw16c", dnnl_aBcd16b, dnnl_aBcde16b, 16},
-    {"nChw4c", dnnl_aBcd4b, dnnl_aBcde4b, 4},
-    {"nhwc", dnnl_acdb, dnnl_acdeb, 0},
+/* Formats of floats, then of bfloat16 in the same order; plain floats are NULL. */
+enum { ORDERS = 5, PLAIN = 4 };
+static const struct cpu_format formats[2 * ORDERS] = {
+    {"nChw8c", dnnl_aBcd8b, dnnl_aBcde8b, 8, false},
+    {"nChw16c", dnnl_aBcd16b, dnnl_aBcde16b, 16, false},
+    {"nChw4c", dnnl_aBcd4b, dnnl_aBcde4b, 4, false},
+    {"nhwc", dnnl_acdb, dnnl_acdeb, 0, false},
+    {"nchw", dnnl_abcd, dnnl_abcde, 1, false},
+    {"nChw8c bf16", dnnl_aBcd8b, dnnl_aBcde8b, 8, true},
+    {"nChw16c bf16", dnnl_aBcd16b, dnnl_aBcde16b, 16, true},
+    {"nChw4c bf16", dnnl_aBcd4b, dnnl_aBcde4b, 4, true},
+    {"nhwc bf16", dnnl_acdb, dnnl_acdeb, 0, true},
+    {"nchw bf16", dnnl_abcd, dnnl_abcde, 1, true},
 };
-
-#define FORMATS (sizeof formats / sizeof formats[0])
 
 /* Asks for large pages where memory spans whole ones. Loops over many rows or planes at once, as in
  * products and Winograd's points, touch more small pages than a processor's TLB holds. */
@@ -120,9 +126,9 @@ int cpu_md_dims(const struct shape *shape, dnnl_dims_t dims)
     return naxes;
 }
 
-static int md_create(const struct shape *shape, const struct cpu_format *format,
-                     dnnl_data_type_t type, md_t *out)
+static int md_create(const struct shape *shape, const struct cpu_format *format, md_t *out)
 {
+    const dnnl_data_type_t type = cpu_format_half(format) ? dnnl_bf16 : dnnl_f32;
     dnnl_dims_t dims = {0}, strides;
     int naxes = cpu_md_dims(shape, dims);
 
@@ -135,12 +141,20 @@ static int md_create(const struct shape *shape, const struct cpu_format *format,
     return cpu_check(md_create_strides(out, naxes, dims, type, strides));
 }
 
-const struct cpu_format *cpu_format_blocked(int block)
+const struct cpu_format *cpu_format_blocked(int block, bool half)
 {
-    for (size_t i = 0; i < FORMATS; i++)
-        if (block > 0 && formats[i].block == block)
-            return &formats[i];
-    return NULL;
+    int i = 0;
+
+    while (formats[i].block != block)
+        i++;
+    return &formats[i + (half ? ORDERS : 0)];
+}
+
+const struct cpu_format *cpu_format_floats(const struct cpu_format *format)
+{
+    const struct cpu_format *floats = cpu_format_half(format) ? format - ORDERS : format;
+
+    return floats == &formats[PLAIN] ? NULL : floats;
 }
 
 static bool md_has_format(const_md_t md, const struct shape *shape, const struct cpu_format *format)
@@ -148,7 +162,7 @@ static bool md_has_format(const_md_t md, const struct shape *shape, const struct
     md_t candidate = NULL;
     bool equal;
 
-    if (md_create(shape, format, md_type(md), &candidate))
+    if (md_create(shape, format, &candidate))
         return false;
     equal = dnnl_memory_desc_equal(md, candidate);
     md_destroy(candidate);
@@ -157,12 +171,15 @@ static bool md_has_format(const_md_t md, const struct shape *shape, const struct
 
 bool cpu_format_find(const_md_t md, const struct shape *shape, const struct cpu_format **out)
 {
-    *out = NULL;
-    if (md_has_format(md, shape, NULL))
+    const int first = md_type(md) == dnnl_bf16 ? ORDERS : 0;
+    const struct cpu_format *plain = first ? &formats[first + PLAIN] : NULL;
+
+    *out = plain;
+    if (md_has_format(md, shape, plain))
         return true;
     if (shape->naxes < 3 || shape->naxes > 2 + OP_SPATIAL)
         return false;
-    for (size_t i = 0; i < FORMATS; i++) {
+    for (int i = first; i < first + PLAIN; i++) {
         if (!md_has_format(md, shape, &formats[i]))
             continue;
         /* with one pixel or one channel the order of axes means nothing */
@@ -173,7 +190,7 @@ bool cpu_format_find(const_md_t md, const struct shape *shape, const struct cpu_
     return false;
 }
 
-size_t cpu_format_bytes(const struct shape *shape, const struct cpu_format *format)
+size_t cpu_format_elems(const struct shape *shape, const struct cpu_format *format)
 {
     size_t count = shape_elems(shape);
 
@@ -181,7 +198,12 @@ size_t cpu_format_bytes(const struct shape *shape, const struct cpu_format *form
         size_t channels = (size_t)shape->dim[1], block = (size_t)format->block;
         count = count / channels * ((channels + block - 1) / block * block);
     }
-    return count * sizeof(float);
+    return count;
+}
+
+size_t cpu_format_bytes(const struct shape *shape, const struct cpu_format *format)
+{
+    return cpu_format_elems(shape, format) * cpu_format_width(format);
 }
 
 struct cpu_planes cpu_planes_of(const struct shape *shape, const struct cpu_format *format)
@@ -204,6 +226,7 @@ static void tensor_set(struct tensor *tensor, const struct cpu_format *format)
 {
     tensor->layout = (void *)(uintptr_t)format; /* a constant, in a field that serves all engines */
     tensor->bytes = cpu_format_bytes(&tensor->shape, format);
+    tensor->padded = cpu_format_elems(&tensor->shape, format) > shape_elems(&tensor->shape);
     tensor->base = NULL;
 }
 
@@ -337,8 +360,7 @@ int cpu_format_reorder_create(struct cpu_engine *engine, struct owner *owner,
     md_t from_md = NULL, to_md = NULL;
     int status = -1;
 
-    if (md_create(shape, from, dnnl_f32, &from_md) == 0 &&
-        md_create(shape, to, dnnl_f32, &to_md) == 0)
+    if (md_create(shape, from, &from_md) == 0 && md_create(shape, to, &to_md) == 0)
         status = cpu_reorder_create(engine, owner, from_md, to_md, out);
     md_destroy(from_md);
     md_destroy(to_md);
@@ -351,8 +373,10 @@ int cpu_view_create(struct cpu_op *op, struct tensor *tensor, const struct cpu_f
     const struct cpu_format *tensor_format = cpu_tensor_format(tensor);
     size_t bytes = cpu_format_bytes(&tensor->shape, format);
 
-    *out = (struct cpu_view){
-        .tensor = tensor, .written = written, .slot = slot, .elems = bytes / sizeof(float)};
+    *out = (struct cpu_view){.tensor = tensor,
+                             .written = written,
+                             .slot = slot,
+                             .elems = cpu_format_elems(&tensor->shape, format)};
     if (tensor_format == format)
         return 0;
     if (cpu_format_reorder_create(op->engine, &op->owner, &tensor->shape,
@@ -405,8 +429,8 @@ void cpu_clear_padding(float *data, const struct shape *shape, const struct cpu_
     used = shape->dim[1] % format->block;
     for (int64_t plane = p.groups - 1; plane < p.planes; plane += p.groups)
         for (int64_t i = 0; i < p.pixels; i++)
-            memset(data + (plane * p.pixels + i) * p.block + used, 0,
-                   (size_t)(p.block - used) * sizeof *data);
+            memset(element_room(data, (plane * p.pixels + i) * p.block + used, format->half), 0,
+                   (size_t)(p.block - used) * cpu_format_width(format));
 }
 
 CPU_KERNEL void cpu_axpby_piece(float *restrict y, float a, const float *restrict x, float b,
@@ -435,6 +459,14 @@ void cpu_zero(float *y, size_t n)
 #pragma omp parallel for if (n > CPU_PIECE)
     for (size_t i = 0; i < n; i += CPU_PIECE)
         memset(y + i, 0, cpu_piece(n, i) * sizeof(float));
+}
+
+void cpu_zero_tensor(const struct tensor *tensor, float *to)
+{
+    const size_t floats = tensor->bytes / sizeof(float), rest = tensor->bytes % sizeof(float);
+
+    cpu_zero(to, floats);
+    memset(to + floats, 0, rest);
 }
 
 void cpu_axpby(float *y, float a, const float *x, float b, size_t n)

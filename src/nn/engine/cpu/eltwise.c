@@ -1,5 +1,5 @@
 /* Sum, product or maximum of several bottoms, element by element, in one common format. */
-#include "engine/cpu/cpu_internal.h"
+#include "engine/cpu/element.h"
 
 #include "engine/op_size.h"
 
@@ -7,7 +7,8 @@
 
 struct eltwise {
     struct cpu_op op;
-    size_t n;         /* floats of a tensor in the common format */
+    size_t n;         /* elements of a tensor in the common format */
+    bool half;        /* elements are bfloat16 */
     int32_t *winner;  /* MAX in TRAIN: number of the bottom with the maximum */
     bool passes_grad; /* top's gradient and bottom 0's share memory */
 };
@@ -18,8 +19,10 @@ static const struct cpu_format *eltwise_format(const struct cpu_op *op)
 
     if (cpu_op_in_place(op))
         return cpu_tensor_format(&op->args.bottoms[0]->value);
-    for (int i = 0; i < op->args.nbottoms && !format; i++)
-        format = cpu_tensor_format(&op->args.bottoms[i]->value);
+    for (int i = 0; i < op->args.nbottoms && !cpu_format_half(format); i++) {
+        const struct cpu_format *bottom = cpu_tensor_format(&op->args.bottoms[i]->value);
+        format = !format || cpu_format_half(bottom) ? bottom : format;
+    }
     return format;
 }
 
@@ -39,7 +42,8 @@ static int eltwise_create(struct cpu_op *op)
     const struct cpu_format *format;
 
     format = eltwise_format(op);
-    elt->n = cpu_format_bytes(&op->args.tops[0]->value.shape, format) / sizeof(float);
+    elt->n = cpu_format_elems(&op->args.tops[0]->value.shape, format);
+    elt->half = cpu_format_half(format);
     if (!cpu_op_in_place(op))
         cpu_top_set(op->args.tops[0], format);
     if (op->args.u.eltwise.operation == ELTWISE_MAX && op->args.train &&
@@ -91,60 +95,78 @@ CPU_KERNEL static void eltwise_max_back_piece(float *restrict dx, const float *r
         dx[i] = winner[i] == bottom ? dy[i] : 0;
 }
 
-static void eltwise_forward_piece(struct eltwise *elt, float *y, size_t at, size_t n)
+static void eltwise_forward_piece(struct eltwise *elt, size_t at, size_t n)
 {
     struct cpu_op *op = &elt->op;
+    float x_room[CPU_PIECE], y_room[CPU_PIECE];
+    float *y = piece_open(cpu_op_y(op), at, elt->half, y_room);
     int32_t unused[CPU_PIECE];
     int32_t *winner = elt->winner ? elt->winner + at : unused;
 
     if (op->args.u.eltwise.operation == ELTWISE_MAX)
         memset(winner, 0, n * sizeof *winner);
     for (int i = 0; i < op->args.nbottoms; i++) {
-        const float *x = cpu_op_x(op, i) + at;
-        if (op->args.u.eltwise.operation == ELTWISE_SUM)
-            cpu_axpby_piece(y + at, op_eltwise_coeff(&op->args, i), x, i ? 1 : 0, n);
+        const float *x = piece_load(cpu_op_x(op, i), at, n, elt->half, i > 0 ? x_room : y_room);
+        if (op->args.u.eltwise.operation == ELTWISE_SUM &&
+            (x != y || op_eltwise_coeff(&op->args, i) != 1))
+            cpu_axpby_piece(y, op_eltwise_coeff(&op->args, i), x, i ? 1 : 0, n);
+        else if (i == 0 && x != y)
+            memcpy(y, x, n * sizeof *y);
         else if (i == 0)
-            memcpy(y + at, x, n * sizeof *y);
+            continue;
         else if (op->args.u.eltwise.operation == ELTWISE_PROD)
-            eltwise_product_piece(y + at, x, n);
+            eltwise_product_piece(y, x, n);
         else
-            eltwise_max_piece(y + at, winner, x, i, n);
+            eltwise_max_piece(y, winner, x, i, n);
     }
     if (op->args.relu)
-        cpu_relu_piece(y + at, 0, y + at, n);
+        cpu_relu_piece(y, 0, y, n);
+    piece_store(y_room, cpu_op_y(op), at, n, elt->half);
 }
 
 static int eltwise_forward(struct cpu_op *op)
 {
     struct eltwise *elt = (struct eltwise *)op;
-    float *y = op->args.tops[0]->value.data;
 
 #pragma omp parallel for
     for (size_t i = 0; i < elt->n; i += CPU_PIECE)
-        eltwise_forward_piece(elt, y, i, cpu_piece(elt->n, i));
+        eltwise_forward_piece(elt, i, cpu_piece(elt->n, i));
     return 0;
 }
 
-/* Computes a piece of a bottom's gradient. PROD multiplies the other bottoms: x may be 0. */
-static void eltwise_backward_piece(struct eltwise *elt, int bottom, const float *dy, float *dx,
-                                   size_t at, size_t n)
+/* Computes the piece at `at` of a bottom's gradient. PROD multiplies the other bottoms: x may be 0.
+ */
+static void eltwise_backward_piece(struct eltwise *elt, int bottom, size_t at, size_t n)
 {
     struct cpu_op *op = &elt->op;
+    const enum eltwise_operation operation = op->args.u.eltwise.operation;
+    const float coeff = operation == ELTWISE_SUM ? op_eltwise_coeff(&op->args, bottom) : 0;
+    float x_room[CPU_PIECE], dy_room[CPU_PIECE], dx_room[CPU_PIECE];
+    float *dx = piece_open(cpu_op_dx(op, bottom), at, elt->half, dx_room);
+    const float *dy;
 
-    switch (op->args.u.eltwise.operation) {
+    if (coeff == 1) {
+        memcpy(element_room(cpu_op_dx(op, bottom), (int64_t)at, elt->half),
+               element_place(cpu_op_dy(op), (int64_t)at, elt->half),
+               n * (elt->half ? sizeof(uint16_t) : sizeof(float)));
+        return;
+    }
+    dy = piece_load(cpu_op_dy(op), at, n, elt->half, dy_room);
+    switch (operation) {
     case ELTWISE_SUM:
-        cpu_axpby_piece(dx + at, op_eltwise_coeff(&op->args, bottom), dy + at, 0, n);
+        cpu_axpby_piece(dx, coeff, dy, 0, n);
         break;
     case ELTWISE_MAX:
-        eltwise_max_back_piece(dx + at, dy + at, elt->winner + at, bottom, n);
+        eltwise_max_back_piece(dx, dy, elt->winner + at, bottom, n);
         break;
     case ELTWISE_PROD:
-        memcpy(dx + at, dy + at, n * sizeof *dx);
+        memcpy(dx, dy, n * sizeof *dx);
         for (int i = 0; i < op->args.nbottoms; i++)
             if (i != bottom)
-                eltwise_product_piece(dx + at, cpu_op_x(op, i) + at, n);
+                eltwise_product_piece(dx, piece_load(cpu_op_x(op, i), at, n, elt->half, x_room), n);
         break;
     }
+    piece_store(dx_room, cpu_op_dx(op, bottom), at, n, elt->half);
 }
 
 static bool eltwise_writes(const struct eltwise *elt, int i)
@@ -162,17 +184,16 @@ static bool eltwise_relays(const struct eltwise *elt, int i)
 static void eltwise_backward_pieces(struct eltwise *elt, int bottom, bool relu)
 {
     struct cpu_op *op = &elt->op;
-    const float *y = op->args.tops[0]->value.data;
     float *dy = op->args.tops[0]->grad.data;
 
 #pragma omp parallel for
     for (size_t at = 0; at < elt->n; at += CPU_PIECE) {
         size_t n = cpu_piece(elt->n, at);
-        if (relu)
-            cpu_relu_back_piece(y + at, dy + at, 0, dy + at, n); /* dy = 0 where y <= 0 */
+        if (relu) /* dy = 0 where y <= 0 */
+            cpu_relu_back_span(elt->half, cpu_op_y(op), dy, 0, dy, at, n);
         for (int i = op->args.nbottoms - 1; i >= 0; i--)
             if (eltwise_writes(elt, i) && (bottom < 0 ? !eltwise_relays(elt, i) : i == bottom))
-                eltwise_backward_piece(elt, i, dy, cpu_op_dx(op, i), at, n);
+                eltwise_backward_piece(elt, i, at, n);
     }
 }
 

@@ -4,7 +4,7 @@
  * runs in pieces of rows. Within channels a piece is a plane in any format, whose windows reach
  * along rows and down. Across channels a piece is some pixels of all channels in plain memory,
  * whose windows reach down alone. Backward recomputes s, which is less work than loading it. */
-#include "engine/cpu/cpu_internal.h"
+#include "engine/cpu/element.h"
 #include "engine/cpu/lrn_blocked.h"
 
 #include <math.h>
@@ -21,11 +21,13 @@ struct lrn {
     bool within;      /* windows within a channel; else across channels */
     bool quick_power; /* k, scale and beta allow lrn_power_one */
     int64_t tile;     /* floats of one of a thread's work arrays */
+    int64_t floats;   /* a thread's floats for a tile of bfloat16; 0: elements are floats */
     bool usual;       /* lrn_blocked.c computes both passes */
     struct lrn_blocked blocked;
 };
 
-enum { ARRAYS = 4 }; /* a thread's work arrays: row, rows, sums and ratios */
+/* A thread's work arrays: row, rows, sums and ratios; its tiles of floats: x, dy and the result. */
+enum { ARRAYS = 4, TILES = 3 };
 
 static int lrn_create(struct cpu_op *op)
 {
@@ -44,10 +46,11 @@ static int lrn_create(struct cpu_op *op)
     lrn->quick_power = lrn->k > 1e-6f && lrn->k < 1e6f && lrn->scale >= 0 && fabsf(a->beta) <= 2;
     lrn->usual =
         lrn->quick_power && !lrn->within && lrn->half == 2 && a->beta == 0.75f && p->block % 8 == 0;
-    if (!lrn->usual && !lrn->within) {
-        format = NULL;
+    if (!lrn->usual) {
+        format = lrn->within ? cpu_format_floats(format) : NULL;
         *p = cpu_planes_of(&bottom->shape, format);
     }
+    lrn->floats = cpu_format_half(format) ? p->groups * p->block * LRN_TILE : 0;
     lrn->blocked = (struct lrn_blocked){.octets = p->groups * p->block / 8,
                                         .block = p->block,
                                         .pixels = p->pixels,
@@ -58,10 +61,10 @@ static int lrn_create(struct cpu_op *op)
                             : (p->groups + 2 * lrn->half) * PIXELS;
     if (cpu_op_take(op, 0, format, WORK_OWN))
         return -1;
-    return lrn->usual ? 0
-                      : cpu_work_reserve(op->engine, WORK_SCRATCHPAD,
-                                         (size_t)(lrn->tile * ARRAYS * op->engine->threads) *
-                                             sizeof(float));
+    return cpu_work_reserve(
+        op->engine, WORK_SCRATCHPAD,
+        (size_t)((lrn->usual ? lrn->floats * TILES : lrn->tile * ARRAYS) * op->engine->threads) *
+            sizeof(float));
 }
 
 #define NEAREST(x) ((x) + 0x1.8p23f - 0x1.8p23f) /* nearest integer, where |x| < 2^22 */
@@ -232,6 +235,48 @@ static void lrn_within_run(const struct lrn *lrn, const float *x, const float *d
         lrn_piece(lrn, &piece, x + i * n, dy ? dy + i * n : NULL, to + i * n);
 }
 
+/* Moves a tile, `width` pixels of all channels, from a tensor into *floats or back. */
+static void tile_move(const struct lrn *lrn, void *tensor, int64_t width, float *floats, bool back)
+{
+    const struct cpu_planes *p = &lrn->planes;
+    const int64_t n = width * p->block;
+
+    for (int64_t g = 0; g < p->groups; g++) {
+        uint16_t *half = (uint16_t *)tensor + g * p->pixels * p->block;
+        if (back)
+            bf16_take(floats + g * n, (size_t)n, half);
+        else
+            bf16_expand(half, (size_t)n, floats + g * n);
+    }
+}
+
+static void lrn_usual_tile(const struct lrn_blocked *a, int64_t width, const float *x,
+                           const float *dy, float *to)
+{
+    if (dy)
+        lrn_blocked_backward(a, width, x, dy, to);
+    else
+        lrn_blocked_forward(a, width, x, to);
+}
+
+/* Computes a tile of bfloat16 in floats. */
+static void lrn_half_tile(const struct lrn *lrn, int64_t at, int64_t width, const float *x,
+                          const float *dy, float *to)
+{
+    float *floats =
+        lrn->op.engine->work[WORK_SCRATCHPAD].data + omp_get_thread_num() * TILES * lrn->floats;
+    struct lrn_blocked tile = lrn->blocked;
+
+    tile.pixels = width;
+    tile_move(lrn, element_room((float *)(uintptr_t)x, at, true), width, floats, false);
+    if (dy)
+        tile_move(lrn, element_room((float *)(uintptr_t)dy, at, true), width, floats + lrn->floats,
+                  false);
+    lrn_usual_tile(&tile, width, floats, dy ? floats + lrn->floats : NULL,
+                   floats + 2 * lrn->floats);
+    tile_move(lrn, element_room(to, at, true), width, floats + 2 * lrn->floats, true);
+}
+
 static void lrn_across_run(const struct lrn *lrn, const float *x, const float *dy, float *to)
 {
     const struct cpu_planes *p = &lrn->planes;
@@ -244,10 +289,10 @@ static void lrn_across_run(const struct lrn *lrn, const float *x, const float *d
         int64_t width = p->pixels - first < most ? p->pixels - first : most;
         int64_t at = i / strips * sample + first * p->block;
         const struct piece piece = {p->groups, width, 0, p->groups, width, p->pixels};
-        if (lrn->usual && dy)
-            lrn_blocked_backward(&lrn->blocked, width, x + at, dy + at, to + at);
+        if (lrn->floats)
+            lrn_half_tile(lrn, at, width, x, dy, to);
         else if (lrn->usual)
-            lrn_blocked_forward(&lrn->blocked, width, x + at, to + at);
+            lrn_usual_tile(&lrn->blocked, width, x + at, dy ? dy + at : NULL, to + at);
         else
             lrn_piece(lrn, &piece, x + at, dy ? dy + at : NULL, to + at);
     }

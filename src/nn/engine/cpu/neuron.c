@@ -1,5 +1,5 @@
 /* ReLU and dropout: one value in, one value out, in any format. */
-#include "engine/cpu/cpu_internal.h"
+#include "engine/cpu/element.h"
 
 #include "util/rng_blocks.h"
 
@@ -21,8 +21,8 @@ CPU_KERNEL void cpu_relu_piece(const float *x, float slope, float *y, size_t n)
     }
 }
 
-CPU_KERNEL void cpu_relu_back_piece(const float *x, const float *dy, float slope, float *dx,
-                                    size_t n)
+CPU_KERNEL static void relu_back_piece(const float *x, const float *dy, float slope, float *dx,
+                                       size_t n)
 {
 #pragma omp simd
     for (size_t i = 0; i < n; i++) {
@@ -31,34 +31,91 @@ CPU_KERNEL void cpu_relu_back_piece(const float *x, const float *dy, float slope
     }
 }
 
-void cpu_relu_run(const float *x, float slope, float *y, size_t n)
+/* Computes what cpu_relu_piece does with slope 0, on the bits of bfloat16: 8001 to FF80 are the
+ * numbers below 0. */
+CPU_KERNEL static void relu_halves(const uint16_t *x, uint16_t *y, size_t n)
 {
-#pragma omp parallel for if (n > 4 * CPU_PIECE)
-    for (size_t i = 0; i < n; i += CPU_PIECE)
-        cpu_relu_piece(x + i, slope, y + i, cpu_piece(n, i));
+#pragma omp simd
+    for (size_t i = 0; i < n; i++)
+        y[i] = (uint16_t)(x[i] - 0x8001) < 0x7f80 ? 0 : x[i];
 }
 
-void cpu_relu_back_run(const float *x, const float *dy, float slope, float *dx, size_t n)
+/* Computes what relu_back_piece does with slope 0: 0001 to 7F80 are the numbers above 0, and 0
+ * times infinity or NaN is NaN. */
+CPU_KERNEL static void relu_back_halves(const uint16_t *x, const uint16_t *dy, uint16_t *dx,
+                                        size_t n)
 {
-#pragma omp parallel for if (n > 4 * CPU_PIECE)
+#pragma omp simd
+    for (size_t i = 0; i < n; i++) {
+        uint16_t off = (dy[i] & 0x7f80) == 0x7f80 ? 0x7fc0 : 0;
+        dx[i] = (uint16_t)(x[i] - 1) < 0x7f80 ? dy[i] : off;
+    }
+}
+
+void cpu_relu_span(bool half, const void *x, float slope, void *y, size_t at, size_t n)
+{
+    float from[CPU_PIECE], to[CPU_PIECE];
+
+    if (half && slope == 0) {
+        relu_halves((const uint16_t *)x + at, (uint16_t *)y + at, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i += CPU_PIECE) {
+        size_t some = cpu_piece(n, i);
+        cpu_relu_piece(piece_load(x, at + i, some, half, from), slope,
+                       piece_open(y, at + i, half, to), some);
+        piece_store(to, y, at + i, some, half);
+    }
+}
+
+void cpu_relu_back_span(bool half, const void *x, const void *dy, float slope, void *dx, size_t at,
+                        size_t n)
+{
+    float from[CPU_PIECE], grad[CPU_PIECE], to[CPU_PIECE];
+
+    if (half && slope == 0) {
+        relu_back_halves((const uint16_t *)x + at, (const uint16_t *)dy + at, (uint16_t *)dx + at,
+                         n);
+        return;
+    }
+    for (size_t i = 0; i < n; i += CPU_PIECE) {
+        size_t some = cpu_piece(n, i);
+        relu_back_piece(piece_load(x, at + i, some, half, from),
+                        piece_load(dy, at + i, some, half, grad), slope,
+                        piece_open(dx, at + i, half, to), some);
+        piece_store(to, dx, at + i, some, half);
+    }
+}
+
+void cpu_relu_run(bool half, const void *x, float slope, void *y, size_t n)
+{
+#pragma omp parallel for if (n > 8 * CPU_PIECE)
     for (size_t i = 0; i < n; i += CPU_PIECE)
-        cpu_relu_back_piece(x + i, dy + i, slope, dx + i, cpu_piece(n, i));
+        cpu_relu_span(half, x, slope, y, i, cpu_piece(n, i));
+}
+
+void cpu_relu_back_run(bool half, const void *x, const void *dy, float slope, void *dx, size_t n)
+{
+#pragma omp parallel for if (n > 8 * CPU_PIECE)
+    for (size_t i = 0; i < n; i += CPU_PIECE)
+        cpu_relu_back_span(half, x, dy, slope, dx, i, cpu_piece(n, i));
 }
 
 /* Runs a ReLU; in place, x is the output. */
 static int relu_run(struct cpu_op *op, bool back, const float *from, float *to)
 {
+    const struct tensor *top = &op->args.tops[0]->value;
     float slope = op->args.u.relu.negative_slope;
-    size_t n = cpu_tensor_stored(&op->args.tops[0]->value);
+    size_t n = cpu_tensor_stored(top);
 
     if (back)
-        cpu_relu_back_run(cpu_op_x(op, 0), from, slope, to, n);
+        cpu_relu_back_run(cpu_tensor_half(top), cpu_op_x(op, 0), from, slope, to, n);
     else
-        cpu_relu_run(from, slope, to, n);
+        cpu_relu_run(cpu_tensor_half(top), from, slope, to, n);
     return 0;
 }
 
-const struct cpu_kind cpu_relu = {.blobs = CPU_AS_BOTTOM, .run = relu_run};
+const struct cpu_kind cpu_relu = {.blobs = CPU_AS_BOTTOM, .halves = true, .run = relu_run};
 
 /* State of dropout, which keeps element e of a sample if draw e of the sample's own sequence is >=
  * ratio. e counts in plain row-major order, so that the mask does not depend on format, rank or
@@ -157,17 +214,19 @@ static void dropout_apply_plain(const struct dropout *drop, float scale, const f
 
 /* Applies the mask to one channel of a plane; e: the mask's bit of its first element. */
 static void dropout_apply_channel(const uint32_t *mask, int64_t e, int64_t pixels, int64_t block,
-                                  float scale, const float *x, float *y)
+                                  float scale, bool half, const void *x, void *y)
 {
     const float factors[] = {0, scale};
 
     for (int64_t i = 0; i < pixels; i++, e++)
-        y[i * block] = factors[mask[e / 32] >> (e % 32) & 1] * x[i * block];
+        element_put(y, i * block, half,
+                    factors[mask[e / 32] >> (e % 32) & 1] * element_at(x, i * block, half));
 }
 
 static void dropout_apply_planes(const struct dropout *drop, float scale, const float *x, float *y)
 {
     const struct cpu_planes *p = &drop->planes;
+    const bool half = drop->format->half;
     int64_t pixels = p->pixels;
 
 #pragma omp parallel for
@@ -176,11 +235,12 @@ static void dropout_apply_planes(const struct dropout *drop, float scale, const 
         int64_t first = plane % p->groups * p->block, at = plane * pixels * p->block;
         for (int64_t b = 0; b < p->block; b++) {
             if (first + b < drop->channels)
-                dropout_apply_channel(mask, (first + b) * pixels, pixels, p->block, scale,
-                                      x + at + b, y + at + b);
+                dropout_apply_channel(mask, (first + b) * pixels, pixels, p->block, scale, half,
+                                      element_place(x, at + b, half),
+                                      element_room(y, at + b, half));
             else
                 for (int64_t i = 0; i < pixels; i++)
-                    y[at + b + i * p->block] = 0;
+                    element_put(y, at + b + i * p->block, half, 0);
         }
     }
 }

@@ -2,8 +2,9 @@
  *
  * The code is our own because oneDNN lacks Caffe's rules: the top reaches beyond the padded image,
  * AVE's divisor is clipped there, a second top holds the maximum's place, and STOCHASTIC. Pooling
- * is bound by memory, so our code is no slower. */
-#include "engine/cpu/cpu_internal.h"
+ * is bound by memory, so our code is no slower. Planes of bfloat16 become floats in a thread's own
+ * memory, which the caches hold. */
+#include "engine/cpu/element.h"
 
 #include "engine/cpu/octet.h"
 #include "engine/cpu/pool_max.h"
@@ -11,12 +12,14 @@
 #include "util/rng.h"
 
 #include <float.h>
+#include <omp.h>
 #include <string.h>
 
 struct pool {
     struct cpu_op op;
     struct cpu_planes bottom, top;
     struct op_windows windows;
+    bool half;  /* elements are bfloat16 */
     bool usual; /* pool_max.c computes MAX */
     /* Place of each top in its D x H x W plane, -1: none. For MAX in TRAIN or with a mask, and for
      * STOCHASTIC in TRAIN. */
@@ -336,18 +339,37 @@ CPU_KERNEL static void pool_ave_backward_plane(const struct op_windows *a, int64
             }
 }
 
+static inline int64_t pool_plane_elems(const struct cpu_planes *planes)
+{
+    return planes->pixels * planes->block;
+}
+
+/* Returns the calling thread's memory for the floats of a bottom's plane, then of a top's. */
+static float *pool_rooms(const struct pool *pool)
+{
+    return pool->op.engine->work[WORK_SCRATCHPAD].data +
+           omp_get_thread_num() * (pool_plane_elems(&pool->bottom) + pool_plane_elems(&pool->top));
+}
+
 static int pool_create(struct cpu_op *op)
 {
     struct pool *pool = (struct pool *)op;
     const struct cpu_format *format = cpu_tensor_format(&op->args.bottoms[0]->value);
-    size_t tops;
+    size_t tops, plane;
 
+    pool->half = cpu_format_half(format);
+    if (op->args.ntops == 2)
+        cpu_top_set(op->args.tops[1], cpu_format_floats(format));
     pool->bottom = cpu_planes_of(&op->args.bottoms[0]->value.shape, format);
     pool->top = cpu_planes_of(&op->args.tops[0]->value.shape, format);
     pool->windows = op_pool_windows(&op->args.u.pool, &op->args.bottoms[0]->value.shape,
                                     &op->args.tops[0]->value.shape);
     pool->usual = op->args.u.pool.method == POOL_MAX && op->args.ntops < 2 &&
                   pool_max_fits(&pool->windows, pool->top.block);
+    plane = (size_t)(pool_plane_elems(&pool->bottom) + pool_plane_elems(&pool->top));
+    if (pool->half && cpu_work_reserve(op->engine, WORK_SCRATCHPAD,
+                                       (size_t)op->engine->threads * plane * sizeof(float)))
+        return -1;
     if (op->args.u.pool.method == POOL_AVE || (!op->args.train && op->args.ntops < 2))
         return 0;
     tops = cpu_tensor_stored(&op->args.tops[0]->value);
@@ -359,62 +381,92 @@ static int pool_create(struct cpu_op *op)
     return pool->where ? 0 : -1;
 }
 
-static inline int64_t pool_plane_elems(const struct cpu_planes *planes)
+/* Makes maxima of windows without pixels, the least float, the least number of bfloat16. */
+CPU_KERNEL static void pool_least(float *y, size_t n)
 {
-    return planes->pixels * planes->block;
+    const float least = -0x1.fep127f;
+
+#pragma omp simd
+    for (size_t i = 0; i < n; i++)
+        y[i] = y[i] < least ? least : y[i];
+}
+
+/* Pools plane number p, floats of a bottom, into y. */
+static void pool_plane(const struct pool *pool, int64_t p, const float *x, float *y)
+{
+    const int64_t at = p * pool_plane_elems(&pool->top);
+    int32_t *where = pool->where ? pool->where + at : NULL;
+
+    if (pool->op.args.u.pool.method == POOL_STOCHASTIC)
+        pool_stochastic_plane(pool, pool->op.pass, p, x, y, where);
+    else if (pool->usual)
+        pool_max_forward(&pool->windows, pool->top.block, x, y,
+                         pool->numbers ? pool->numbers + at : NULL);
+    else
+        pool_forward_plane(pool, x, y, where);
+    if (pool->half && pool->op.args.u.pool.method == POOL_MAX)
+        pool_least(y, (size_t)pool_plane_elems(&pool->top));
 }
 
 static int pool_forward(struct cpu_op *op)
 {
     struct pool *pool = (struct pool *)op;
-    int64_t from = pool_plane_elems(&pool->bottom), to = pool_plane_elems(&pool->top);
-    const float *x = op->args.bottoms[0]->value.data;
-    float *y = cpu_op_y(op);
+    const size_t from = (size_t)pool_plane_elems(&pool->bottom),
+                 to = (size_t)pool_plane_elems(&pool->top);
 
 #pragma omp parallel for
     for (int64_t p = 0; p < pool->bottom.planes; p++) {
-        int32_t *where = pool->where ? pool->where + p * to : NULL;
-        if (op->args.u.pool.method == POOL_STOCHASTIC)
-            pool_stochastic_plane(pool, op->pass, p, x + p * from, y + p * to, where);
-        else if (pool->usual)
-            pool_max_forward(&pool->windows, pool->top.block, x + p * from, y + p * to,
-                             pool->numbers ? pool->numbers + p * to : NULL);
-        else
-            pool_forward_plane(pool, x + p * from, y + p * to, where);
+        float *rooms = pool_rooms(pool);
+        size_t place = (size_t)p * to;
+
+        pool_plane(pool, p, piece_load(cpu_op_x(op, 0), (size_t)p * from, from, pool->half, rooms),
+                   piece_open(cpu_op_y(op), place, pool->half, rooms + from));
+        piece_store(rooms + from, cpu_op_y(op), place, to, pool->half);
     }
     if (op->args.ntops == 2) {
         float *mask = op->args.tops[1]->value.data;
 #pragma omp parallel for
-        for (int64_t i = 0; i < pool->top.planes * to; i++)
+        for (size_t i = 0; i < (size_t)pool->top.planes * to; i++)
             mask[i] = (float)pool->where[i];
     }
     return 0;
 }
 
+/* Writes dx, the gradient of a bottom's plane number p. */
+static void pool_plane_gradient(const struct pool *pool, int64_t p, const float *dy, float *dx)
+{
+    const int64_t at = p * pool_plane_elems(&pool->top);
+    const int32_t *where = pool->where ? pool->where + at : NULL;
+
+    if (pool->usual) {
+        pool_max_backward(&pool->windows, pool->top.block, dy, pool->numbers + at, dx);
+    } else if (where && pool->top.block % OCTET == 0) {
+        pool_max_gather_plane(pool, dy, where, dx);
+    } else {
+        memset(dx, 0, (size_t)pool_plane_elems(&pool->bottom) * sizeof *dx);
+        if (where)
+            pool_max_backward_plane(&pool->top, dy, where, dx);
+        else
+            pool_ave_backward_plane(&pool->windows, pool->top.block, dy, dx);
+    }
+}
+
 static int pool_gradient(struct cpu_op *op, int bottom, float *dx)
 {
     struct pool *pool = (struct pool *)op;
-    int64_t to = pool_plane_elems(&pool->bottom), from = pool_plane_elems(&pool->top);
-    const float *dy = cpu_op_dy(op);
+    const size_t to = (size_t)pool_plane_elems(&pool->bottom),
+                 from = (size_t)pool_plane_elems(&pool->top);
 
     (void)bottom;
 #pragma omp parallel for
     for (int64_t p = 0; p < pool->bottom.planes; p++) {
-        const int32_t *where = pool->where ? pool->where + p * from : NULL;
-        const float *grad = dy + p * from;
-        float *out = dx + p * to;
+        float *rooms = pool_rooms(pool);
+        size_t place = (size_t)p * to;
 
-        if (pool->usual) {
-            pool_max_backward(&pool->windows, pool->top.block, grad, pool->numbers + p * from, out);
-        } else if (where && pool->top.block % OCTET == 0) {
-            pool_max_gather_plane(pool, grad, where, out);
-        } else {
-            memset(out, 0, (size_t)to * sizeof *out);
-            if (where)
-                pool_max_backward_plane(&pool->top, grad, where, out);
-            else
-                pool_ave_backward_plane(&pool->windows, pool->top.block, grad, out);
-        }
+        pool_plane_gradient(
+            pool, p, piece_load(cpu_op_dy(op), (size_t)p * from, from, pool->half, rooms + to),
+            piece_open(dx, place, pool->half, rooms));
+        piece_store(rooms, dx, place, to, pool->half);
     }
     return 0;
 }
@@ -422,6 +474,7 @@ static int pool_gradient(struct cpu_op *op, int bottom, float *dx)
 const struct cpu_kind cpu_pool = {
     .size = sizeof(struct pool),
     .blobs = CPU_AS_BOTTOM,
+    .halves = true,
     .create = pool_create,
     .forward = pool_forward,
     .gradient = pool_gradient,

@@ -110,7 +110,7 @@ static int matmul_create(struct product *p, struct owner *owner)
 
     if (cpu_check(md_create_tag(&src_md, 2, src, type, p->trans_a ? dnnl_ba : dnnl_ab)) ||
         cpu_check(md_create_tag(&weights_md, 2, weights, type, p->trans_b ? dnnl_ba : dnnl_ab)) ||
-        cpu_check(md_create_tag(&dst_md, 2, dst, dnnl_f32, dnnl_ab)) ||
+        cpu_check(md_create_tag(&dst_md, 2, dst, p->args.half ? dnnl_bf16 : dnnl_f32, dnnl_ab)) ||
         (p->args.bias && cpu_check(md_create_tag(&bias_md, 2, bias, dnnl_f32, dnnl_ab))))
         goto done;
     status = 0;
@@ -143,9 +143,9 @@ static int run_as(struct product *p, enum product_way way, const float *a, const
 
 /* Multiplies operands in bfloat16. add: the product is made in scratch memory, then added to c. */
 int product_run_rounded(struct product *p, const void *a, const void *b, const float *bias,
-                        bool add, float *c)
+                        bool add, void *c)
 {
-    float *to = add ? p->engine->work[WORK_WEIGHT_GRAD].data : c;
+    void *to = add ? p->engine->work[WORK_WEIGHT_GRAD].data : c;
 
     if (cpu_primitive_run(p->engine, &p->matmul, (const void *const[]){a, b, to, bias}))
         return -1;

@@ -22,6 +22,7 @@ struct product_args {
     enum product_pass pass;
     struct op_product size;
     bool transpose, bias; /* see inner_product_args; bias: for PRODUCT_FORWARD alone */
+    bool half;            /* c is bfloat16; for product_create_rounded alone */
 };
 
 struct product {
@@ -43,7 +44,7 @@ int product_create(struct cpu_engine *engine, struct owner *owner, const struct 
 int product_create_rounded(struct cpu_engine *engine, struct owner *owner,
                            const struct product_args *args, struct product *out);
 int product_run_rounded(struct product *p, const void *a, const void *b, const float *bias,
-                        bool add, float *c);
+                        bool add, void *c);
 
 /* Computes c = a b. add: adds to c; a product of floats then uses sgemm; not for PRODUCT_FORWARD.
  * bias: NULL: none. */

@@ -195,6 +195,7 @@ static int prelu_backward(struct cpu_op *op)
 const struct cpu_kind cpu_prelu = {
     .size = sizeof(struct prelu),
     .blobs = CPU_OVER_GRADIENT,
+    .halves = true,
     .create = prelu_create,
     .run = prelu_run,
     .backward = prelu_backward,

@@ -1,6 +1,6 @@
 /* Operators that are one function of each element. The exponential is our own, so that the compiler
  * can vectorise functions that use it; its error is about two units in the last place. */
-#include "engine/cpu/cpu_internal.h"
+#include "engine/cpu/element.h"
 
 #include <math.h>
 #include <string.h>
@@ -265,18 +265,25 @@ static int unary_run(struct cpu_op *op, bool back, const float *from, float *to)
 {
     const struct unary_args *args = &op->args.u.unary;
     const struct tensor *value = &op->args.bottoms[0]->value;
-    const float *x = value->data;
+    const bool half = cpu_tensor_half(value);
     size_t n = cpu_tensor_stored(value);
 
 #pragma omp parallel for if (n > CPU_PIECE)
-    for (size_t i = 0; i < n; i += CPU_PIECE)
+    for (size_t i = 0; i < n; i += CPU_PIECE) {
+        float x_room[CPU_PIECE], from_room[CPU_PIECE], to_room[CPU_PIECE];
+        const size_t some = cpu_piece(n, i);
+        const float *piece = piece_load(from, i, some, half, from_room);
+        float *y = piece_open(to, i, half, to_room);
+
         if (!back)
-            unary_forward_piece(args, from + i, to + i, cpu_piece(n, i));
+            unary_forward_piece(args, piece, y, some);
         else
             (cpu_op_in_place(op) ? unary_backward_top_piece : unary_backward_piece)(
-                args, x + i, from + i, to + i, cpu_piece(n, i));
+                args, piece_load(value->data, i, some, half, x_room), piece, y, some);
+        piece_store(to_room, to, i, some, half);
+    }
     cpu_clear_padding(to, &value->shape, cpu_tensor_format(value));
     return 0;
 }
 
-const struct cpu_kind cpu_unary = {.blobs = CPU_OVER_GRADIENT, .run = unary_run};
+const struct cpu_kind cpu_unary = {.blobs = CPU_OVER_GRADIENT, .halves = true, .run = unary_run};

@@ -30,6 +30,7 @@ struct winograd_shape {
     int pad[2];                  /* rows and columns of padding: 0 to window - 1 */
     bool turned;                 /* weights are (in, out, window, window), rotated by 180 degrees */
     bool weights;                /* the pass computes the weights' gradient */
+    bool half;                   /* activations and their gradients are bfloat16 */
 };
 
 struct winograd {
@@ -46,9 +47,11 @@ struct winograd {
 
 /* Arrays of one run, all borrowed; the engine's threads share them. */
 struct winograd_data {
-    const float *x, *weights, *bias, *dy; /* x: the pass's input; bias: NULL: none */
-    float *y, *dweights, *dbias;          /* NULL: not wanted */
-    float *scratch;                       /* winograd_bytes, aligned to 64 bytes */
+    const void *x, *dy; /* activations; x: the pass's input */
+    void *y;
+    const float *weights, *bias; /* bias: NULL: none */
+    float *dweights, *dbias;     /* NULL: not wanted */
+    float *scratch;              /* winograd_bytes, aligned to 64 bytes */
     float *points; /* weights at the points, kept from run to run: winograd_points_bytes, aligned to
                       64 bytes. NULL: made in scratch */
     bool pointed;  /* points holds the current weights already */

@@ -34,12 +34,13 @@ struct job {
 
 /* A tensor and a range of its channels, counted in vectors of LANES channels. */
 struct side {
-    const float *data;
+    const void *data;
+    bool half;                   /* elements are bfloat16 */
     int all, from, blocks;       /* vectors: of an image; before the range; in the range */
     int height, width, up, left; /* pixels; pixels of padding above and to the left */
 };
 
-/* Returns the offset of vector number `lanes` of channels, counted over all images. */
+/* Returns the first element of vector number `lanes` of channels, counted over all images. */
 static size_t plane_at(size_t lanes, size_t pixels)
 {
     const size_t each = BLOCK / LANES;
@@ -47,10 +48,17 @@ static size_t plane_at(size_t lanes, size_t pixels)
     return lanes / each * pixels * BLOCK + lanes % each * LANES;
 }
 
-static const float *side_plane(const struct side *s, int image, int block)
+/* Returns the address of element `at`. */
+static void *element(const void *data, bool half, size_t at)
 {
-    return s->data +
-           plane_at((size_t)image * s->all + s->from + block, (size_t)s->height * s->width);
+    return (char *)(uintptr_t)data + at * (half ? sizeof(uint16_t) : sizeof(float));
+}
+
+static const void *side_plane(const struct side *s, int image, int block)
+{
+    return element(
+        s->data, s->half,
+        plane_at((size_t)image * s->all + s->from + block, (size_t)s->height * s->width));
 }
 
 static void tile_at(const struct winograd *p, int tile, int *image, int *y, int *x)
@@ -66,16 +74,16 @@ static void side_tile(const struct job *job, const struct side *s, bool gradient
                       float *to, size_t row, size_t point)
 {
     const struct winograd *p = job->p;
-    const float *plane;
+    const void *plane;
     int image, y, x;
 
     tile_at(p, job->first + t, &image, &y, &x);
     plane = side_plane(s, image, block);
     to += (size_t)(t / p->rows) * row + ((size_t)block * p->rows + t % p->rows) * LANES;
     if (gradient)
-        gradient_tile(plane, p->step, s->height, s->width, y, x, to, point);
+        gradient_tile(plane, s->half, p->step, s->height, s->width, y, x, to, point);
     else
-        image_tile(plane, s->height, s->width, y - s->up, x - s->left, to, point);
+        image_tile(plane, s->half, s->height, s->width, y - s->up, x - s->left, to, point);
 }
 
 /* Transforms the job's tiles of a tensor to the points. */
@@ -226,7 +234,7 @@ static void weights_points(const struct job *job, const float *w)
 struct results {
     const float *bias; /* biases of the job's outputs; NULL: none */
     int biases;        /* number of biases */
-    float *y;
+    void *y;
     size_t all, from; /* see struct side */
     float least;      /* results below this become 0 */
 };
@@ -244,8 +252,9 @@ static void results_row(const struct job *job, const struct results *to, int t0,
         int image, row, column;
         tile_at(p, job->first + t, &image, &row, &column);
         back_tile(from, p->mpoint, p->step, to->bias ? bias : NULL, to->least,
-                  to->y + plane_at((size_t)image * to->all + to->from + block, pixels),
-                  p->out_height, p->out_width, row, column);
+                  element(to->y, p->shape.half,
+                          plane_at((size_t)image * to->all + to->from + block, pixels)),
+                  p->shape.half, p->out_height, p->out_width, row, column);
     }
 }
 
@@ -292,6 +301,7 @@ static void forward_group(const struct winograd *p, const struct winograd_data *
 {
     const struct winograd_shape *s = &p->shape;
     const struct side in = {d->x,
+                            s->half,
                             s->groups * p->in / LANES,
                             group * p->in / LANES,
                             p->in / LANES,
@@ -427,6 +437,7 @@ static void weights_group(const struct winograd *p, const struct winograd_data *
 {
     const struct winograd_shape *s = &p->shape;
     const struct side dy = {d->dy,
+                            s->half,
                             s->groups * p->out / LANES,
                             group * p->out / LANES,
                             p->out / LANES,
@@ -434,8 +445,8 @@ static void weights_group(const struct winograd *p, const struct winograd_data *
                             p->out_width,
                             0,
                             0};
-    struct side in = {d->x,     s->groups * p->in / LANES, 0, 0, s->height, s->width, s->pad[0],
-                      s->pad[1]};
+    struct side in = {d->x,      s->half,  s->groups * p->in / LANES, 0, 0, s->height, s->width,
+                      s->pad[0], s->pad[1]};
     struct job job = job_start(p, d->scratch);
     size_t taps = (size_t)(s->window * s->window);
 
@@ -455,14 +466,17 @@ static void weights_group(const struct winograd *p, const struct winograd_data *
 }
 
 /* Sums a plane: pixels of each row, then rows. */
-static void plane_sum(const float *plane, int height, int width, float *sum)
+static void plane_sum(const void *plane, bool half, int height, int width, float *sum)
 {
     vec all = {0};
 
     for (int y = 0; y < height; y++) {
         vec row = {0};
-        for (int x = 0; x < width; x++)
-            row += *(const loose *)(plane + ((size_t)y * width + x) * BLOCK);
+        for (int x = 0; x < width; x++) {
+            vec pixel;
+            pixel_load(plane, ((size_t)y * width + x) * BLOCK, half, &pixel);
+            row += pixel;
+        }
         all += row;
     }
     *(vec *)sum = all;
@@ -473,14 +487,15 @@ static void bias_gradient(const struct winograd *p, const struct winograd_data *
 {
     int blocks = p->shape.groups * p->out / LANES, images = p->shape.images;
     int some = (int)(winograd_bytes(p, false) / sizeof(vec) / (size_t)blocks);
-    const struct side dy = {d->dy, blocks, 0, blocks, p->out_height, p->out_width, 0, 0};
+    const struct side dy = {d->dy,         p->shape.half, blocks, 0, blocks,
+                            p->out_height, p->out_width,  0,      0};
 
     for (int n = 0; n < images; n += some) {
         int now = images - n < some ? images - n : some;
 #pragma omp for schedule(static) collapse(2)
         for (int i = 0; i < now; i++)
             for (int b = 0; b < blocks; b++)
-                plane_sum(side_plane(&dy, n + i, b), p->out_height, p->out_width,
+                plane_sum(side_plane(&dy, n + i, b), dy.half, p->out_height, p->out_width,
                           d->scratch + ((size_t)i * blocks + b) * LANES);
 #pragma omp for schedule(static)
         for (int c = 0; c < p->shape.groups * p->shape.out; c++) {

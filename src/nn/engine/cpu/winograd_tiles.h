@@ -95,15 +95,44 @@ INLINE void result_axis(const vec m[SIDE], int n, vec *y)
 
 /* ---- tiles ---- */
 
+/* Halves of a vector at any address: the upper bits of floats. */
+typedef uint16_t narrow
+    __attribute__((vector_size(LANES * sizeof(uint16_t)), aligned(sizeof(uint16_t)), may_alias));
+typedef uint32_t wide __attribute__((vector_size(LANES * sizeof(uint32_t))));
+
+/* Loads the vector whose first element is number `at` of a plane. */
+INLINE void pixel_load(const void *plane, size_t at, bool half, vec *out)
+{
+    if (half)
+        *out = (vec)(__builtin_convertvector(*(const narrow *)((const uint16_t *)plane + at), wide)
+                     << 16);
+    else
+        *out = *(const loose *)((const float *)plane + at);
+}
+
+/* Stores it, rounded as bf16_of does. */
+INLINE void pixel_store(void *plane, size_t at, bool half, const vec *value)
+{
+    if (!half) {
+        *(loose *)((float *)plane + at) = *value;
+        return;
+    }
+    wide bits = (wide)*value, rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    wide nan = (wide)(*value != *value);
+    *(narrow *)((uint16_t *)plane + at) =
+        __builtin_convertvector((nan & 0x7fc0) | (~nan & rounded), narrow);
+}
+
 /* Loads n x n pixels at (y, x) of a plane; zeros outside the plane. */
-INLINE void tile_load(const float *plane, int n, int h, int w, int y, int x, vec d[SIDE][SIDE])
+INLINE void tile_load(const void *plane, bool half, int n, int h, int w, int y, int x,
+                      vec d[SIDE][SIDE])
 {
     bool whole = y >= 0 && x >= 0 && y + n <= h && x + n <= w;
 
     if (whole) {
         for (int i = 0; i < n; i++)
             for (int j = 0; j < n; j++)
-                d[i][j] = *(const loose *)(plane + ((size_t)(y + i) * w + x + j) * BLOCK);
+                pixel_load(plane, ((size_t)(y + i) * w + x + j) * BLOCK, half, &d[i][j]);
         return;
     }
     for (int i = 0; i < n; i++)
@@ -111,15 +140,19 @@ INLINE void tile_load(const float *plane, int n, int h, int w, int y, int x, vec
             bool in = y + i >= 0 && y + i < h && x + j >= 0 && x + j < w;
             d[i][j] = (vec){0};
             if (in)
-                d[i][j] = *(const loose *)(plane + ((size_t)(y + i) * w + x + j) * BLOCK);
+                pixel_load(plane, ((size_t)(y + i) * w + x + j) * BLOCK, half, &d[i][j]);
         }
 }
 
-static void image_tile(const float *plane, int h, int w, int y, int x, float *to, size_t point)
+static void image_tile(const void *plane, bool half, int h, int w, int y, int x, float *to,
+                       size_t point)
 {
     vec d[SIDE][SIDE], t[SIDE][SIDE], column[SIDE], r[SIDE];
 
-    tile_load(plane, SIDE, h, w, y, x, d);
+    if (half)
+        tile_load(plane, true, SIDE, h, w, y, x, d);
+    else
+        tile_load(plane, false, SIDE, h, w, y, x, d);
 #pragma GCC unroll 6
     for (int j = 0; j < SIDE; j++) {
         for (int i = 0; i < SIDE; i++)
@@ -173,12 +206,12 @@ INLINE void result_tile(const float *from, size_t point, int n, vec y[SIDE][SIDE
         result_axis(t[i], n, y[i]);
 }
 
-INLINE void gradient_tile_of(const float *plane, int n, int h, int w, int y, int x, float *to,
-                             size_t point)
+INLINE void gradient_tile_of(const void *plane, bool half, int n, int h, int w, int y, int x,
+                             float *to, size_t point)
 {
     vec d[SIDE][SIDE];
 
-    tile_load(plane, n, h, w, y, x, d);
+    tile_load(plane, half, n, h, w, y, x, d);
     factor_tile(d, n, to, point);
 }
 
@@ -189,7 +222,7 @@ INLINE void cut(vec *x, float least)
 }
 
 INLINE void back_tile_of(const float *from, size_t point, int n, const float *bias, float least,
-                         float *plane, int h, int w, int y, int x)
+                         void *plane, bool half, int h, int w, int y, int x)
 {
     vec r[SIDE][SIDE], add = {0};
 
@@ -204,29 +237,35 @@ INLINE void back_tile_of(const float *from, size_t point, int n, const float *bi
     if (y + n <= h && x + n <= w) {
         for (int i = 0; i < n; i++)
             for (int j = 0; j < n; j++)
-                *(loose *)(plane + ((size_t)(y + i) * w + x + j) * BLOCK) = r[i][j];
+                pixel_store(plane, ((size_t)(y + i) * w + x + j) * BLOCK, half, &r[i][j]);
         return;
     }
     for (int i = 0; i < n && y + i < h; i++)
         for (int j = 0; j < n && x + j < w; j++)
-            *(loose *)(plane + ((size_t)(y + i) * w + x + j) * BLOCK) = r[i][j];
+            pixel_store(plane, ((size_t)(y + i) * w + x + j) * BLOCK, half, &r[i][j]);
 }
 
-/* Call code with a constant n (4 for windows of 3, 2 for 5), so that all loops are unrolled. */
-static void gradient_tile(const float *plane, int n, int h, int w, int y, int x, float *to,
-                          size_t point)
+/* Call code with constants n (4 for windows of 3, 2 for 5) and half, so that all loops are
+ * unrolled.
+ */
+static void gradient_tile(const void *plane, bool half, int n, int h, int w, int y, int x,
+                          float *to, size_t point)
 {
-    if (n == 4)
-        gradient_tile_of(plane, 4, h, w, y, x, to, point);
+    if (n == 4 && half)
+        gradient_tile_of(plane, true, 4, h, w, y, x, to, point);
+    else if (n == 4)
+        gradient_tile_of(plane, false, 4, h, w, y, x, to, point);
     else
-        gradient_tile_of(plane, 2, h, w, y, x, to, point);
+        gradient_tile_of(plane, half, 2, h, w, y, x, to, point);
 }
 
 static void back_tile(const float *from, size_t point, int n, const float *bias, float least,
-                      float *plane, int h, int w, int y, int x)
+                      void *plane, bool half, int h, int w, int y, int x)
 {
-    if (n == 4)
-        back_tile_of(from, point, 4, bias, least, plane, h, w, y, x);
+    if (n == 4 && half)
+        back_tile_of(from, point, 4, bias, least, plane, true, h, w, y, x);
+    else if (n == 4)
+        back_tile_of(from, point, 4, bias, least, plane, false, h, w, y, x);
     else
-        back_tile_of(from, point, 2, bias, least, plane, h, w, y, x);
+        back_tile_of(from, point, 2, bias, least, plane, half, h, w, y, x);
 }
