@@ -160,6 +160,16 @@ compat_conv_backward_weights(dnnl_primitive_desc_t *out, dnnl_engine_t engine, c
 #endif
 }
 
+/* Makes a primitive add its result to the memory of the result. */
+static inline dnnl_status_t compat_append_sum(dnnl_post_ops_t ops)
+{
+#if DNNL_VERSION_MAJOR >= 3
+    return dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef);
+#else
+    return dnnl_post_ops_append_sum(ops, 1.0f);
+#endif
+}
+
 static inline dnnl_status_t compat_matmul(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
                                           const_md_t src, const_md_t weights, const_md_t bias,
                                           const_md_t dst, const_dnnl_primitive_attr_t attr)

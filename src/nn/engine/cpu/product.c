@@ -71,21 +71,24 @@ static int run_sgemm(const struct product *p, const float *a, const float *b, co
                     p->n);
 }
 
-static int matmul_arg(struct product *p, const_dnnl_primitive_desc_t desc, int arg,
-                      dnnl_query_t query, int index)
+static int matmul_args(struct product *p, struct owner *owner, const_dnnl_primitive_desc_t desc,
+                       struct cpu_primitive *out)
 {
-    return cpu_primitive_arg(p->engine, &p->matmul, arg,
-                             dnnl_primitive_desc_query_md(desc, query, index));
-}
+    static const struct {
+        int arg, index;
+        dnnl_query_t query;
+    } args[] = {{DNNL_ARG_SRC, 0, dnnl_query_src_md},
+                {DNNL_ARG_WEIGHTS, 0, dnnl_query_weights_md},
+                {DNNL_ARG_DST, 0, dnnl_query_dst_md},
+                {DNNL_ARG_BIAS, 1, dnnl_query_weights_md}};
 
-static int matmul_args(struct product *p, struct owner *owner, const_dnnl_primitive_desc_t desc)
-{
-    if (cpu_primitive_create(p->engine, owner, desc, &p->matmul) ||
-        matmul_arg(p, desc, DNNL_ARG_SRC, dnnl_query_src_md, 0) ||
-        matmul_arg(p, desc, DNNL_ARG_WEIGHTS, dnnl_query_weights_md, 0) ||
-        matmul_arg(p, desc, DNNL_ARG_DST, dnnl_query_dst_md, 0))
+    if (cpu_primitive_create(p->engine, owner, desc, out))
         return -1;
-    return p->args.bias ? matmul_arg(p, desc, DNNL_ARG_BIAS, dnnl_query_weights_md, 1) : 0;
+    for (int i = 0; i < (p->args.bias ? 4 : 3); i++)
+        if (cpu_primitive_arg(p->engine, out, args[i].arg,
+                              dnnl_primitive_desc_query_md(desc, args[i].query, args[i].index)))
+            return -1;
+    return 0;
 }
 
 /* Returns true if the code is batch-reduced: neither sgemm again nor a general fall-back. */
@@ -97,8 +100,9 @@ static bool is_batch_reduced(const_dnnl_primitive_desc_t desc)
            strncmp(name, "brg", 3) == 0;
 }
 
-/* Creates the matmul; leaves it empty where oneDNN has no code of its own for floats. */
-static int matmul_create(struct product *p, struct owner *owner)
+/* Creates a matmul; leaves it empty where oneDNN has no code of its own for floats. */
+static int matmul_create(struct product *p, struct owner *owner, const_dnnl_primitive_attr_t attr,
+                         struct cpu_primitive *out)
 {
     const bool rounds = cpu_rounds(p->engine);
     const dnnl_data_type_t type = rounds ? dnnl_bf16 : dnnl_f32;
@@ -114,10 +118,10 @@ static int matmul_create(struct product *p, struct owner *owner)
         (p->args.bias && cpu_check(md_create_tag(&bias_md, 2, bias, dnnl_f32, dnnl_ab))))
         goto done;
     status = 0;
-    if (compat_matmul(&desc, p->engine->engine, src_md, weights_md, bias_md, dst_md,
-                      p->engine->attr) == dnnl_success &&
+    if (compat_matmul(&desc, p->engine->engine, src_md, weights_md, bias_md, dst_md, attr) ==
+            dnnl_success &&
         (rounds || is_batch_reduced(desc)))
-        status = matmul_args(p, owner, desc);
+        status = matmul_args(p, owner, desc, out);
 done:
     if (desc)
         dnnl_primitive_desc_destroy(desc);
@@ -125,6 +129,26 @@ done:
     md_destroy(weights_md);
     md_destroy(bias_md);
     md_destroy(dst_md);
+    return status;
+}
+
+/* Creates the matmul that adds to c. */
+static int adding_create(struct product *p, struct owner *owner)
+{
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_post_ops_t ops = NULL;
+    int status = -1;
+
+    if (cpu_check(dnnl_primitive_attr_clone(&attr, p->engine->attr)) ||
+        cpu_check(dnnl_post_ops_create(&ops)) || cpu_check(compat_append_sum(ops)) ||
+        cpu_check(dnnl_primitive_attr_set_post_ops(attr, ops)))
+        goto done;
+    status = matmul_create(p, owner, attr, &p->adds);
+done:
+    if (ops)
+        dnnl_post_ops_destroy(ops);
+    if (attr)
+        dnnl_primitive_attr_destroy(attr);
     return status;
 }
 
@@ -141,17 +165,11 @@ static int run_as(struct product *p, enum product_way way, const float *a, const
     }
 }
 
-/* Multiplies operands in bfloat16. add: the product is made in scratch memory, then added to c. */
 int product_run_rounded(struct product *p, const void *a, const void *b, const float *bias,
                         bool add, void *c)
 {
-    void *to = add ? p->engine->work[WORK_WEIGHT_GRAD].data : c;
-
-    if (cpu_primitive_run(p->engine, &p->matmul, (const void *const[]){a, b, to, bias}))
-        return -1;
-    if (add)
-        cpu_axpby(c, 1, to, 1, (size_t)(p->m * p->n));
-    return 0;
+    return cpu_primitive_run(p->engine, add ? &p->adds : &p->matmul,
+                             (const void *const[]){a, b, c, bias});
 }
 
 int product_run(struct product *p, const float *a, const float *b, const float *bias, bool add,
@@ -184,7 +202,7 @@ int product_create_rounded(struct cpu_engine *engine, struct owner *owner,
 {
     product_start(engine, args, out);
     out->way = PRODUCT_MATMUL;
-    if (matmul_create(out, owner))
+    if (matmul_create(out, owner, engine->attr, &out->matmul))
         return -1;
     return out->matmul.primitive ? 0 : error_set("oneDNN has no bfloat16 product of this shape");
 }
@@ -203,12 +221,10 @@ int product_create(struct cpu_engine *engine, struct owner *owner, const struct 
         return -1;
     if (cpu_rounds(engine))
         return error_status(product_create_rounded(engine, owner, args, out) ||
-                            (args->pass == PRODUCT_WEIGHTS && /* room for a product that is added */
-                             cpu_work_reserve(engine, WORK_WEIGHT_GRAD,
-                                              (size_t)(out->m * out->n) * sizeof(float))));
+                            (args->pass == PRODUCT_WEIGHTS && adding_create(out, owner)));
     if (way == PRODUCT_BY_SHAPE)
         way = way_by_shape(out);
-    if (way == PRODUCT_MATMUL && matmul_create(out, owner))
+    if (way == PRODUCT_MATMUL && matmul_create(out, owner, engine->attr, &out->matmul))
         return -1;
     if (way == PRODUCT_MATMUL ? out->matmul.primitive != NULL
                               : way == PRODUCT_STREAM && streams(out))

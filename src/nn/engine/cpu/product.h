@@ -32,6 +32,7 @@ struct product {
     bool trans_a, trans_b;
     enum product_way way;
     struct cpu_primitive matmul; /* empty unless way is PRODUCT_MATMUL */
+    struct cpu_primitive adds;   /* matmul of bfloat16 that adds to c; for PRODUCT_WEIGHTS */
 };
 
 /* Creates a product that `way` computes, or sgemm where processor, library or product rule out
@@ -39,8 +40,8 @@ struct product {
 int product_create(struct cpu_engine *engine, struct owner *owner, const struct product_args *args,
                    enum product_way way, struct product *out);
 
-/* Creates a product of two bfloat16 operands, for product_run_rounded alone. The caller provides
- * memory for both operands. */
+/* Creates a product of two bfloat16 operands, for product_run_rounded alone, without adding. The
+ * caller provides memory for both operands. */
 int product_create_rounded(struct cpu_engine *engine, struct owner *owner,
                            const struct product_args *args, struct product *out);
 int product_run_rounded(struct product *p, const void *a, const void *b, const float *bias,
