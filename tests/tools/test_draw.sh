@@ -246,7 +246,6 @@ left=$(find . -name 'new.*' -o -name '*.tmp')
 
 # The commands that drew say who does now.
 program=$POSEIDON
-refuses "poseidon: unknown command 'draw'; tools/draw.py draws nets" draw --model=net.prototxt out.svg
 refuses 'poseidon plan: unknown option --draw: tools/draw.py draws nets' plan --model=net.prototxt --draw=out.svg
 program=$abs_top_srcdir/tools/draw.py
 
