@@ -244,7 +244,7 @@ grep -q 'schemes for 8 nodes' planned.dot || fail 'a picture that could not be r
 left=$(find . -name 'new.*' -o -name '*.tmp')
 [ -z "$left" ] || fail "what failed left $left"
 
-# The commands that drew say who does now.
+# The option that drew says who does now.
 program=$POSEIDON
 refuses 'poseidon plan: unknown option --draw: tools/draw.py draws nets' plan --model=net.prototxt --draw=out.svg
 program=$abs_top_srcdir/tools/draw.py
