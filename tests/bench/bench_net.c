@@ -99,19 +99,14 @@ static int read_options(struct bench *b, int argc, char **argv)
 
 static int open_net(struct bench *b)
 {
-    static const int64_t image[] = {3, 256, 256};
     const struct engine_options options = {.threads = b->threads,
                                            .no_fusion = b->no_fusion,
                                            .math = b->halves ? MATH_BF16 : MATH_FP32,
                                            .convolution =
                                                b->direct ? CONVOLUTION_DIRECT : CONVOLUTION_AUTO};
     /* data that is not there is taken to be images of 256 x 256, of which nets take crops */
-    const struct layer_env env = {.look_only = true,
-                                  .batch = b->batch,
-                                  .input_chw = image,
-                                  .nranks = 1,
-                                  .seed = 1,
-                                  .base_file = b->model};
+    const struct layer_env env = {
+        .look_only = true, .batch = b->batch, .nranks = 1, .seed = 1, .base_file = b->model};
     int status;
 
     if (engine_open("cpu", &options, &b->engine) ||
