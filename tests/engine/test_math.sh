@@ -30,6 +30,9 @@ if [ "$here" = yes ]; then
             fail "test --math=$math"
         sed -n 's/.*Loss: //p' $math.log >$math
     done
+    "$abs_top_builddir/poseidon" time --model=net.prototxt --batch=4 --iterations=1 --math=bf16 >time.log 2>&1 || fail 'time'
+    grep -q 'ip1.*algorithm: .*floats from bf16' time.log || { fail 'time does not name the layer that takes floats'; grep ip1 time.log; }
+    grep -q 'conv2.*algorithm: bf16\.' time.log || { fail 'time does not name bfloat16'; grep conv2 time.log; }
     paste fp32 bf16 | awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 0.01 * $1) bad = 1 } END { exit bad || NR != 1 }' ||
         { fail 'test with bfloat16'; paste fp32 bf16; }
 fi

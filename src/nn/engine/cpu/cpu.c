@@ -11,6 +11,7 @@
 
 #include <assert.h>
 #include <omp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -353,10 +354,17 @@ static bool cpu_fuses(void *context, enum op_kind kind, enum op_kind next)
 static void cpu_op_describe(const struct op *op, char words[ENGINE_OP_WORDS])
 {
     const struct cpu_op *cpu_op = (const struct cpu_op *)op;
+    bool converts = false;
 
     words[0] = '\0';
+    for (int i = 0; i < cpu_op->args.nbottoms; i++)
+        converts |= cpu_op->in[i].reorder.primitive && cpu_tensor_half(cpu_op->in[i].tensor) &&
+                    !(cpu_op->args.ntops > 0 && cpu_tensor_half(&cpu_op->args.tops[0]->value));
     if (cpu_op->kind->describe)
         cpu_op->kind->describe(cpu_op, words);
+    if (converts)
+        snprintf(words + strlen(words), ENGINE_OP_WORDS - strlen(words), "%sfloats from bf16",
+                 words[0] ? ", " : "");
 }
 
 /* Returns the bytes that slots hold and that ops keep. */
