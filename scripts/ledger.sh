@@ -21,13 +21,13 @@ device: memory, copies, codecs, rules, sums|H|1520|src/base/device/{codec,device
 CPU engine|H|9291|src/nn/engine/cpu/*
 replay engine, profiles|H|632|src/nn/engine/replay/*
 CUDA engine|H|9709|cuda/*
-layers|H|4495|src/nn/layers/*
+layers|H|4592|src/nn/layers/*
 net|H|3090|src/nn/net/*
-input: feeder, transform, lists, HDF5, names|H|3330|src/nn/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
+input: feeder, transform, lists, HDF5, names|H|3629|src/nn/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
 a new order in each epoch, reading ahead|N|258|src/nn/input/{ahead,shuffle}.*
-augmentation|c|231|src/nn/input/augment.*
+augmentation|c|232|src/nn/input/augment.*
 LMDB and LevelDB readers|N|785|src/nn/input/format/kv*.*
-JPEG, PNG, WebP, Datum|N|1282|src/nn/input/format/{datum,exif,image,image_internal,jpeg,png,webp}.*
+JPEG, PNG, WebP, Datum|N|1305|src/nn/input/format/{datum,exif,image,image_internal,jpeg,png,webp}.*
 convert, mean: making data|c|1600|src/nn/convert/* src/app/commands/command_{convert,convert_images,mean}.c src/app/commands/image_stream.*
 wire|H|2273|src/comm/wire/*
 plan: groups, chunks, schemes, costs|H|2683|src/comm/plan/{chunks,comm,cost,deal,for_schemes,plan,plan_internal,rails,scheme,tree}.*

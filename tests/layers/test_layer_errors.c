@@ -29,8 +29,7 @@ static const struct error_case error_cases[] = {
     {X "layer { name: 'l' type: 'Mystery' bottom: 'x' top: 'y' }",
      "test.prototxt:2: layer 'l' (Mystery): unknown layer type: Mystery\n"},
     {X "layer { name: 'l' type: 'IMAGE_SEG_DATA' bottom: 'x' top: 'y' }",
-     "layer type IMAGE_SEG_DATA is not supported: it belongs to a fork of Caffe for segmentation; "
-     "two Data layers, one of them for labels, or HDF5Data do the same"},
+     "unknown layer type: IMAGE_SEG_DATA; did you mean ImageSegData?"},
     {X "layer { name: 'a' type: 'Reorg' bottom: 'x' top: 'y' }\n"
        "layer { name: 'b' type: 'BN' bottom: 'y' top: 'z' }\n"
        "layer { name: 'c' type: 'Reorg' bottom: 'z' top: 'u' }",

@@ -159,7 +159,7 @@ static const struct {
     {"layer { transform_param { crop_size_l: 16 } }", false,
      "F:1:27: message \"caffe.TransformationParameter\" has no field \"crop_size_l\"; it comes "
      "from a "
-     "Caffe fork that cuts boxes; crop_size cuts squares"},
+     "Caffe fork that cuts boxes; crop_height and crop_width of transform_param do the same"},
     {"layers { layer { name: 'c' type: 'conv' conv_param { } } }\n"
      "layers { layer { lrn_param { } } }",
      false,

@@ -130,12 +130,12 @@ static int set_transform(struct classification *c, const struct shape *input,
 {
     Caffe__TransformationParameter param = CAFFE__TRANSFORMATION_PARAMETER__INIT;
     struct transform *t = &c->image.transform;
-    int smaller = (int)(input->dim[2] < input->dim[3] ? input->dim[2] : input->dim[3]);
 
     if (c->from.transform)
         param = *c->from.transform;
     param.mirror = false;
-    param.crop_size = 0;
+    param.crop_size = param.crop_height = param.crop_width = 0;
+    param.n_scale_factors = 0;
     if (c->mean) {
         param.mean_file = NULL;
         param.n_mean_value = 0;
@@ -151,7 +151,7 @@ static int set_transform(struct classification *c, const struct shape *input,
     t->out.dim[1] = input->dim[2];
     t->out.dim[2] = input->dim[3];
     if (c->image.side || c->image.as_stored || !shape_equal(&t->in, &t->out))
-        t->crop = smaller;
+        t->crops = true;
     return c->mean ? image_input_set_mean(c->mean, t) : 0;
 }
 
@@ -172,7 +172,7 @@ static void say_transform(const struct classification *c)
         fprintf(stderr, "shorter side %d", c->image.side);
     else
         fprintf(stderr, "resize %lldx%lld", (long long)t->in.dim[2], (long long)t->in.dim[1]);
-    if (t->crop)
+    if (t->crops)
         fprintf(stderr, ", crop %lldx%lld", (long long)t->out.dim[2], (long long)t->out.dim[1]);
     if (t->mean)
         fprintf(stderr, ", mean %s", own->mean_file);

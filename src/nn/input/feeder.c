@@ -124,7 +124,13 @@ static int picks_read(struct feeder *f, uint64_t generation)
     return 0;
 }
 
-/* Delivers field 0 of one sample, through the transform if there is one. */
+/* Returns true if labels are planes, which get the image's transform. */
+static bool has_planes(const struct feeder *f)
+{
+    return f->has_transform && f->source->nfields == 3;
+}
+
+/* Delivers field 0 of one sample, through the transform if there is one, and planes of labels. */
 static int image_deliver(const struct feeder *f, const struct slot *slot, int sample,
                          struct record *record)
 {
@@ -132,6 +138,10 @@ static int image_deliver(const struct feeder *f, const struct slot *slot, int sa
     size_t place = (size_t)sample * f->elems[0];
     float *values = slot->field[0] ? slot->field[0] + place : NULL;
 
+    if (has_planes(f))
+        return transform_pair(&f->transform, record, f->o.seed, f->o.layer_index, global, values,
+                              slot->field[1] + (size_t)sample * f->elems[1],
+                              slot->field[2] + (size_t)sample * f->elems[2]);
     if (f->o.bytes && record->type == SOURCE_U8)
         return transform_cut(&f->transform, record, f->o.seed, f->o.layer_index, global,
                              &slot->windows[sample], slot->pixels + place);
@@ -183,7 +193,7 @@ static int sample_fill(struct feeder *f, const struct slot *slot, int sample, st
         atomic_fetch_add_explicit(&f->turned, 1, memory_order_relaxed);
     if (image_deliver(f, slot, sample, record))
         return -1;
-    if (f->source->nfields > 1)
+    if (f->source->nfields > 1 && !has_planes(f))
         memcpy(slot->field[1] + (size_t)sample * f->elems[1], record_labels(record),
                f->elems[1] * sizeof(float));
     return 0;

@@ -23,6 +23,7 @@
     X(crop)                  \
     X(data)                  \
     X(deconvolution)         \
+    X(dense_image_data)      \
     X(depthwise_convolution) \
     X(dropout)               \
     X(dummy_data)            \
@@ -38,6 +39,7 @@
     X(hinge_loss)            \
     X(im2col)                \
     X(image_data)            \
+    X(image_seg_data)        \
     X(infogain_loss)         \
     X(inner_product)         \
     X(input)                 \

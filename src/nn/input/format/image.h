@@ -26,7 +26,8 @@ struct image {
 enum image_color {
     IMAGE_AS_STORED, /* grey stays grey */
     IMAGE_COLOR,     /* grey becomes three equal channels */
-    IMAGE_GRAY       /* 0.299 R + 0.587 G + 0.114 B */
+    IMAGE_GRAY,      /* 0.299 R + 0.587 G + 0.114 B */
+    IMAGE_INDICES    /* PNG alone: gray values, or a palette's indices, as stored */
 };
 
 enum image_format { IMAGE_UNKNOWN, IMAGE_JPEG, IMAGE_PNG, IMAGE_WEBP };
@@ -37,7 +38,8 @@ enum image_format image_format_of(const void *data, size_t length);
 /* Decodes a JPEG, PNG or WebP file in memory. Drops transparency, reduces 16 bits to 8, converts
  * CMYK to colour, and turns the image by its EXIF orientation (not by XMP's). Messages lack the
  * file's name. Errors: not an image, format unknown or not built in, damaged, cut short, more than
- * IMAGE_MAX_PIXELS. A JPEG without its end mark is accepted, like OpenCV does. */
+ * IMAGE_MAX_PIXELS; with IMAGE_INDICES also colours, transparency, 16 bits. A JPEG without its end
+ * mark is accepted, like OpenCV does. */
 int image_decode(const void *data, size_t length, enum image_color color, struct image *out);
 
 /* Decodes without turning the image: out->orientation says how it should be turned. */

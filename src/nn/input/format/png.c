@@ -50,11 +50,31 @@ static void on_read(png_structp png, png_bytep out, size_t length)
     reading->at += length;
 }
 
-/* Sets libpng's conversions: 8 bits, no palette, no transparency, gray or colour. */
-static void conversions_set(struct reading *r, int type, int depth, bool gray)
+/* Fails unless each pixel is one number of at most 8 bits. */
+static int indices_check(int type, int depth)
+{
+    const char *found = depth == 16                   ? "16 bits"
+                        : type & PNG_COLOR_MASK_ALPHA ? "transparency (alpha)"
+                        : type == PNG_COLOR_TYPE_RGB  ? "colours (RGB)"
+                                                      : NULL;
+
+    return found ? error_set("a picture of labels with %s; expected gray or a palette, of at most "
+                             "8 bits and without alpha, whose numbers are the classes",
+                             found)
+                 : 0;
+}
+
+/* Sets libpng's conversions: 8 bits, no palette, no transparency, gray or colour; or the numbers of
+ * pixels as stored. */
+static void conversions_set(struct reading *r, int type, int depth, bool gray, bool indices)
 {
     bool has_color = (type & PNG_COLOR_MASK_COLOR) != 0;
 
+    png_set_interlace_handling(r->png);
+    if (indices) {
+        png_set_packing(r->png);
+        return;
+    }
     if (depth == 16)
         png_set_strip_16(r->png);
     if (type == PNG_COLOR_TYPE_PALETTE)
@@ -68,7 +88,6 @@ static void conversions_set(struct reading *r, int type, int depth, bool gray)
         png_set_gray_to_rgb(r->png);
     if (!gray)
         png_set_bgr(r->png);
-    png_set_interlace_handling(r->png);
 }
 
 /* Returns the value of a hexadecimal digit. */
@@ -117,7 +136,7 @@ static int png_decode_steps(struct reading *r, enum image_color color, struct im
 {
     png_uint_32 width, height;
     int depth, type;
-    bool gray;
+    bool gray, indices = color == IMAGE_INDICES;
     size_t stride;
 
     png_set_read_fn(r->png, r, on_read);
@@ -126,11 +145,11 @@ static int png_decode_steps(struct reading *r, enum image_color color, struct im
     png_read_info(r->png, r->info);
     png_get_IHDR(r->png, r->info, &width, &height, &depth, &type, NULL, NULL, NULL);
     out->stored_gray = !(type & PNG_COLOR_MASK_COLOR);
-    gray = color == IMAGE_GRAY || (color == IMAGE_AS_STORED && out->stored_gray);
-    out->indices_lost = gray && type == PNG_COLOR_TYPE_PALETTE;
-    if (image_set_size(out, gray ? 1 : 3, height, width))
+    gray = indices || color == IMAGE_GRAY || (color == IMAGE_AS_STORED && out->stored_gray);
+    out->indices_lost = gray && !indices && type == PNG_COLOR_TYPE_PALETTE;
+    if ((indices && indices_check(type, depth)) || image_set_size(out, gray ? 1 : 3, height, width))
         return -1;
-    conversions_set(r, type, depth, gray);
+    conversions_set(r, type, depth, gray, indices);
     png_read_update_info(r->png, r->info);
     stride = (size_t)width * (gray ? 1 : 3);
     if (png_get_rowbytes(r->png, r->info) != stride)
