@@ -130,7 +130,8 @@ static bool has_planes(const struct feeder *f)
     return f->has_transform && f->source->nfields == 3;
 }
 
-/* Delivers field 0 of one sample, through the transform if there is one, and planes of labels. */
+/* Delivers field 0 of one sample, through the transform if there is one, and planes of labels.
+ * Layers in one order draw alike. */
 static int image_deliver(const struct feeder *f, const struct slot *slot, int sample,
                          struct record *record)
 {
@@ -139,16 +140,16 @@ static int image_deliver(const struct feeder *f, const struct slot *slot, int sa
     float *values = slot->field[0] ? slot->field[0] + place : NULL;
 
     if (has_planes(f))
-        return transform_pair(&f->transform, record, f->o.seed, f->o.layer_index, global, values,
+        return transform_pair(&f->transform, record, f->o.seed, f->o.order_layer, global, values,
                               slot->field[1] + (size_t)sample * f->elems[1],
                               slot->field[2] + (size_t)sample * f->elems[2]);
     if (f->o.bytes && record->type == SOURCE_U8)
-        return transform_cut(&f->transform, record, f->o.seed, f->o.layer_index, global,
+        return transform_cut(&f->transform, record, f->o.seed, f->o.order_layer, global,
                              &slot->windows[sample], slot->pixels + place);
     if (f->o.bytes)
         slot->windows[sample] = (struct engine_window){.values = values};
     if (f->has_transform)
-        return transform_apply(&f->transform, record, f->o.seed, f->o.layer_index, global, values);
+        return transform_apply(&f->transform, record, f->o.seed, f->o.order_layer, global, values);
     if (record_to_planes(record))
         return -1;
     source_floats(record->data, record->type, f->elems[0], values);
