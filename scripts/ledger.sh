@@ -15,13 +15,13 @@ prototxt: reader, printer, places, suggestions|H|2531|src/nn/spec/{doc,field,kin
 net definition: rules, stages, overrides|H|781|src/nn/spec/{netdef,netstate,override}.*
 .caffemodel reader|H|1057|src/nn/spec/{modelfile,proto,stored_blob}.*
 old forms V0 and V1, upgrade|N|695|src/nn/spec/upgrade*.* src/app/commands/command_upgrade.c
-engine seam: operators, checks|H|2735|src/nn/engine/{engine,engine_internal,image_plane,normal,op_check*,op_size,ops,roofline,tensor}.*
+engine seam: operators, checks|H|2755|src/nn/engine/{engine,engine_internal,image_plane,normal,op_check*,op_size,ops,roofline,tensor}.*
 device: memory, copies, codecs, rules, sums|H|1520|src/base/device/{codec,device,group,half,host,host_device,kernel,owned,rule,vector}.*
 --reproducible: one order of sums|H|613|src/base/device/{exact_sum,tree_sum}.* src/app/compute/grains.*
-CPU engine|H|9291|src/nn/engine/cpu/*
+CPU engine|H|9340|src/nn/engine/cpu/*
 replay engine, profiles|H|632|src/nn/engine/replay/*
-CUDA engine|H|9709|cuda/*
-layers|H|4592|src/nn/layers/*
+CUDA engine|H|9817|cuda/*
+layers|H|4646|src/nn/layers/*
 net|H|3090|src/nn/net/*
 input: feeder, transform, lists, HDF5, names|H|3629|src/nn/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
 a new order in each epoch, reading ahead|N|258|src/nn/input/{ahead,shuffle}.*

@@ -109,9 +109,9 @@ static const struct {
     {"layer { quantization_param { bw_layer_in: 8 } }", false,
      "F:1:9: message \"caffe.LayerParameter\" has no field \"quantization_param\"; it comes from "
      "the Caffe fork of Ristretto"},
-    {"layer { name: 'up' type: 'Upsample'\nupsample_param { scale: 2 } }", false,
-     "F:2:1: layer 'up' (Upsample): message \"caffe.LayerParameter\" has no field "
-     "\"upsample_param\"; it comes from the Caffe fork of SegNet"},
+    {"layer { name: 'bn' type: 'BN'\nbn_param { } }", false,
+     "F:2:1: layer 'bn' (BN): message \"caffe.LayerParameter\" has no field "
+     "\"bn_param\"; it comes from the Caffe fork of PSPNet and SegNet"},
     {"layer { type: 'Convolution' convolution_param { hole: 2 } }", false,
      "F:1:49: layer '' (Convolution): message \"caffe.ConvolutionParameter\" has no field "
      "\"hole\"; it comes from the Caffe fork of DeepLab"},

@@ -64,7 +64,6 @@ static const struct {
      FORK "video (C3D); Pooling over a bottom of 5 axes, with kernel_size, stride and pad "
           "once for each of depth, height and width, does the same"},
     {"CuDNNBatchNorm", "it is a fork's name for BatchNorm"},
-    {"Upsample", FORK "segmentation (SegNet)"},
     {"DetectNetTransformation", FORK "object detection (NVIDIA's DetectNet)"},
     {"CoSData", FORK "training on Spark (CaffeOnSpark)"},
     {"CenterLoss", FORK "face recognition (CenterLoss)"},

@@ -70,7 +70,8 @@
     X(swish)                 \
     X(tanh)                  \
     X(threshold)             \
-    X(tile)
+    X(tile)                  \
+    X(upsample)
 /* clang-format on */
 
 #define LAYER_TABLE(name) extern const struct layer_i layer_##name;
@@ -104,6 +105,9 @@ int layer_expect_spatial(const struct layer *layer, int bottom);
 
 /* Returns the name of spatial axis i of naxes: "height". */
 const char *layer_spatial_name(int naxes, int i);
+
+/* Returns the layer that makes a bottom; NULL: no layer of the net. */
+const struct layer *layer_maker(const struct layer *layer, int bottom);
 
 /* Text appended to the error about a window larger than its input:
  * - the smallest input of the net that fits, if only layers with `along` lie between;

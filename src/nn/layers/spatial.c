@@ -72,12 +72,11 @@ const char *layer_spatial_text(const int *values, int naxes, char buffer[SPATIAL
     return buffer;
 }
 
-/* Returns the layer that makes the first bottom; NULL: no layer of the net. */
-static const struct layer *maker(const struct layer *layer)
+const struct layer *layer_maker(const struct layer *layer, int bottom)
 {
     for (const struct layer *from = layer - layer->index; from < layer; from++)
         for (int t = 0; t < from->ntops; t++)
-            if (from->tops[t] == layer->bottoms[0])
+            if (from->tops[t] == layer->bottoms[bottom])
                 return from;
     return NULL;
 }
@@ -89,7 +88,7 @@ static int least_input(const struct layer *layer, int i)
     const int64_t most = 1 << 14;
     int64_t need = 1, in;
 
-    for (; layer && !layer->i->is_data; layer = maker(layer)) {
+    for (; layer && !layer->i->is_data; layer = layer_maker(layer, 0)) {
         const struct shape *bottom = &layer->bottoms[0]->value.shape;
 
         if (!layer->i->along && (layer->tops[0]->value.shape.naxes != bottom->naxes ||
@@ -106,7 +105,7 @@ static int least_input(const struct layer *layer, int i)
 struct axes_hint layer_axes_hint(const struct layer *layer)
 {
     const struct shape *shape = &layer->bottoms[0]->value.shape;
-    const struct layer *from = maker(layer);
+    const struct layer *from = layer_maker(layer, 0);
     struct axes_hint hint = {""};
     char sizes[SPATIAL_TEXT_BYTES];
     int least[OP_SPATIAL];
@@ -117,7 +116,7 @@ struct axes_hint layer_axes_hint(const struct layer *layer)
         known &= least[i] > 0;
     }
     while (from && strcmp(from->i->type, "Split") == 0)
-        from = maker(from);
+        from = layer_maker(from, 0);
     if (!from || !from->i->is_data)
         snprintf(hint.text, sizeof hint.text,
                  known ? "; the net's input is too small for it: expected at least %s"

@@ -28,7 +28,6 @@ static const struct {
      "ConvolutionParameter.hole_h ConvolutionParameter.hole_w V1LayerParameter.strict_dim "
      "mat_write_param seg_accuracy_param"},
     {"PSPNet and SegNet", "bn_param"},
-    {"SegNet", "upsample_param"},
     {"Fast R-CNN", "roi_pooling_param smooth_l1_loss_param DropoutParameter.scale_train"},
     {"R-FCN", "psroi_pooling_param box_annotator_ohem_param"},
     {"C3D", "ConvolutionParameter.kernel_depth PoolingParameter.kernel_depth"},
