@@ -267,7 +267,7 @@ class Pairs(FolderCase):
                  "the crop of 9 x 5 is larger than the image of 6 x 7 (height x width)"),
                 ({"param": "crop_height: 3", "type": "DenseImageData"}, "crop_size 0, crop_height 3, crop_width 0; expected"),
                 ({"param": "crop_height: 3 crop_width: 3", "type": "DenseImageData", "transform": "crop_size: 3"},
-                 "the layer and transform_param both cut images"),
+                 "crop_size 3, crop_height 3, crop_width 3; expected"),
                 ({"param": "new_height: 3", "type": "DenseImageData"}, "dense_image_data_param: new_height is 3 and new_width 0"),
                 ({"transform": "crop_size: 4 random_aspect_ratio_param { }"}, "does not cut pictures of labels"),
                 ({"transform": "scale_factors: 0"}, "scale_factors 0; expected 0.01 to 100"),

@@ -185,12 +185,10 @@ static int mark_record(struct source *source, uint64_t n, unsigned char digest[3
         if (!status || record.damaged) { /* hashed as stored; later reading reports damage */
             status = 0;
             sha256_update(&hash, record.file.bytes, record.file.length);
-            if (record.label_file.length)
-                sha256_update(&hash, record.label_file.bytes, record.label_file.length);
-            else
-                sha256_update(&hash, record_labels(&record),
-                              record.labels ? source_field_bytes(&source->field[1])
-                                            : sizeof record.label);
+            sha256_update(&hash, record.label_file.bytes, record.label_file.length);
+            sha256_update(&hash, record_labels(&record),
+                          record.labels ? source_field_bytes(&source->field[1])
+                                        : sizeof record.label);
         }
         record_free(&record);
     } else {

@@ -101,10 +101,11 @@ int source_open_images(const char *path, bool with_labels, enum image_color colo
                        struct source **out);
 
 enum image_labels {
-    IMAGE_LABELS_ONE,     /* one label, or nlabels labels, of an image */
-    IMAGE_LABELS_ALL,     /* a plane of labels: the image's one label for every pixel */
-    IMAGE_LABELS_PICTURE, /* a plane of labels: the picture of labels on the list */
-    IMAGE_LABELS_NONE     /* a plane of labels: `ignore` for every pixel */
+    IMAGE_LABELS_ONE,    /* one label, or nlabels labels, of an image */
+    IMAGE_LABELS_NONE,   /* a plane of labels: `ignore` for every pixel. From here on, Caffe's order
+                          */
+    IMAGE_LABELS_ALL,    /* a plane of labels: the image's one label for every pixel */
+    IMAGE_LABELS_PICTURE /* a plane of labels: the picture of labels on the list */
 };
 
 struct image_list_options {

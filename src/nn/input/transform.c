@@ -103,11 +103,11 @@ int transform_crop_fits(const int64_t crop[2], const struct shape *image, const 
 static int planes_set(const Caffe__TransformationParameter *param,
                       const struct transform_planes *planes, struct transform *t)
 {
-    if (!planes && param->n_scale_factors)
-        return error_set("transform_param: scale_factors scales images and pictures of labels "
-                         "alike; expected ImageSegData or DenseImageData");
     if (!planes)
-        return 0;
+        return param->n_scale_factors == 0
+                   ? 0
+                   : error_set("transform_param: scale_factors scales images and pictures of "
+                               "labels alike; expected ImageSegData or DenseImageData");
     if (param->random_aspect_ratio_param)
         return error_set("transform_param: random_aspect_ratio_param does not cut pictures of "
                          "labels; expected crop_size and scale_factors");
@@ -171,12 +171,6 @@ int transform_create_pair(const Caffe__TransformationParameter *param,
     }
     *out = t;
     return 0;
-}
-
-int transform_create(const Caffe__TransformationParameter *param, const struct shape *record,
-                     bool train, const char *base_file, struct transform *out)
-{
-    return transform_create_pair(param, NULL, record, train, base_file, out);
 }
 
 void transform_free(struct transform *transform)

@@ -32,13 +32,6 @@ int transform_crop(const Caffe__TransformationParameter *param, int64_t crop[2])
 /* Fails unless the image, C x H x W of `where`, is at least as large as the crop. */
 int transform_crop_fits(const int64_t crop[2], const struct shape *image, const char *where);
 
-/* Resolves transform_param against the record's shape. The mean file is HDF5 (data set `mean` or
- * `data`, C,H,W or 1,C,H,W) or Caffe's binaryproto; its path is tried as given, then beside
- * base_file (unless NULL). param NULL: converts to float alone. Messages about a wrong size name
- * both sizes and suggest mean_value. On failure *out owns nothing. */
-int transform_create(const Caffe__TransformationParameter *param, const struct shape *record,
-                     bool train, const char *base_file, struct transform *out);
-
 /* Planes of labels, which get the image's crop, mirror and scale. */
 struct transform_planes {
     bool pads; /* images smaller than the crop are padded at the bottom and on the right; not with a
@@ -46,10 +39,22 @@ struct transform_planes {
     int ignore; /* label of padding */
 };
 
-/* Does transform_create's work for images with planes of labels. planes NULL: without. */
+/* Resolves transform_param against the record's shape. The mean file is HDF5 (data set `mean` or
+ * `data`, C,H,W or 1,C,H,W) or Caffe's binaryproto; its path is tried as given, then beside
+ * base_file (unless NULL). param NULL: converts to float alone. planes NULL: labels are not planes.
+ * Messages about a wrong size name both sizes and suggest mean_value. On failure *out owns nothing.
+ */
 int transform_create_pair(const Caffe__TransformationParameter *param,
                           const struct transform_planes *planes, const struct shape *record,
                           bool train, const char *base_file, struct transform *out);
+
+static inline int transform_create(const Caffe__TransformationParameter *param,
+                                   const struct shape *record, bool train, const char *base_file,
+                                   struct transform *out)
+{
+    return transform_create_pair(param, NULL, record, train, base_file, out);
+}
+
 void transform_free(struct transform *transform);
 
 /* Fails unless a record of that shape can be transformed. Accepts the shape `in`; with a crop and

@@ -93,18 +93,6 @@ static const Caffe__ImageDataParameter *image_settings(const struct layer *layer
     return is_dense(layer) ? layer->param->dense_image_data_param : layer->param->image_data_param;
 }
 
-static enum image_labels image_labels_of(const struct layer *layer)
-{
-    static const enum image_labels kinds[] = {
-        [CAFFE__IMAGE_DATA_PARAMETER__LABEL_TYPE__NONE] = IMAGE_LABELS_NONE,
-        [CAFFE__IMAGE_DATA_PARAMETER__LABEL_TYPE__IMAGE] = IMAGE_LABELS_ALL,
-        [CAFFE__IMAGE_DATA_PARAMETER__LABEL_TYPE__PIXEL] = IMAGE_LABELS_PICTURE};
-
-    return layer->i == &layer_image_data ? IMAGE_LABELS_ONE
-           : is_dense(layer)             ? IMAGE_LABELS_PICTURE
-                                         : kinds[image_settings(layer)->label_type];
-}
-
 static int image_data_open(struct layer *layer, struct data *state, const struct layer_env *env)
 {
     const Caffe__ImageDataParameter *p = image_settings(layer);
@@ -114,7 +102,9 @@ static int image_data_open(struct layer *layer, struct data *state, const struct
         .width = (int)p->new_width,
         .color = p->is_color ? IMAGE_COLOR : IMAGE_GRAY,
         .nlabels = (int)p->label_size,
-        .labels = image_labels_of(layer),
+        .labels = layer->i == &layer_image_data ? IMAGE_LABELS_ONE
+                  : is_dense(layer)             ? IMAGE_LABELS_PICTURE
+                                                : IMAGE_LABELS_NONE + p->label_type,
         .ignore = p->ignore_label,
         .base_file = env->base_file,
     };
@@ -151,23 +141,18 @@ static int image_data_check(const struct layer *layer, const struct layer_env *e
 }
 
 /* Takes padding from ImageSegData's message, crop and mirror from DenseImageData's. */
-static int planes_set_up(const struct layer *layer, struct data *state,
-                         const Caffe__ImageDataParameter *p)
+static void planes_set_up(const struct layer *layer, struct data *state,
+                          const Caffe__ImageDataParameter *p)
 {
     Caffe__TransformationParameter *t = &state->param;
 
     if (layer->i == &layer_image_seg_data)
         state->planes = (struct transform_planes){true, p->ignore_label};
     if (!is_dense(layer))
-        return 0;
+        return;
     t->mirror = t->mirror || p->mirror;
-    if (!p->crop_height && !p->crop_width)
-        return 0;
-    if (t->crop_size || t->crop_height || t->crop_width)
-        return error_set("the layer and transform_param both cut images; expected one of them");
-    t->crop_height = p->crop_height;
-    t->crop_width = p->crop_width;
-    return 0;
+    t->crop_height = p->has_crop_height ? p->crop_height : t->crop_height;
+    t->crop_width = p->has_crop_width ? p->crop_width : t->crop_width;
 }
 
 static int image_data_setup(struct layer *layer, const struct layer_env *env)
@@ -179,8 +164,9 @@ static int image_data_setup(struct layer *layer, const struct layer_env *env)
     if (image_data_check(layer, env, p))
         return error_context("%s", name);
     state = data_make_state(layer, env, true, p->batch_size, p->rand_skip);
-    if (!state || planes_set_up(layer, state, p))
+    if (!state)
         return -1;
+    planes_set_up(layer, state, p);
     if ((p->has_scale || p->has_crop_size || p->mean_file ||
          (!is_dense(layer) && (p->has_mirror || p->has_crop_height || p->has_crop_width))) &&
         data_notice_transform(layer, env, name))

@@ -179,8 +179,6 @@ static int upsample_check_mask(const struct layer *layer, const struct shape *to
     const struct layer *pool = layer_maker(layer, 1);
     const struct shape *plane;
 
-    while (pool && pool->i->op == OP_SPLIT && pool->nbottoms)
-        pool = layer_maker(pool, 0);
     if (!pool || pool->i != &layer_pooling)
         return 0;
     plane = &pool->bottoms[0]->value.shape;

@@ -97,34 +97,12 @@ static int reindex_run(struct cpu_op *op, bool back, const float *from, float *t
 
 const struct cpu_kind cpu_batch_reindex = {.blobs = CPU_PLAIN, .plain = 2, .run = reindex_run};
 
-/* Moves the values of a bottom's plane to their places in the top's; back: takes gradients from
- * there. Returns the last element whose place is none of `pixels`; -1: none. */
-static int64_t upsample_plane(const struct cpu_planes *x, int64_t pixels, const float *place,
-                              bool back, const float *from, float *to)
-{
-    int64_t bad = -1;
-
-    if (!back)
-        memset(to, 0, (size_t)(pixels * x->block) * sizeof *to);
-    for (int64_t i = 0; i < x->pixels * x->block; i++) {
-        bool fits = place[i] >= 0 && place[i] < (float)pixels && place[i] == floorf(place[i]);
-        int64_t at = fits ? (int64_t)place[i] * x->block + i % x->block : 0;
-
-        if (!fits && place[i] != -1)
-            bad = i;
-        if (back)
-            to[i] = fits ? from[at] : 0;
-        else if (fits)
-            to[at] = from[i];
-    }
-    return bad;
-}
-
 static int upsample_create(struct cpu_op *op)
 {
     return cpu_op_take(op, 1, cpu_tensor_format(&op->args.bottoms[0]->value), WORK_OWN);
 }
 
+/* Moves values to their places in the top's planes; back: takes gradients from there. */
 static int upsample_run(struct cpu_op *op, bool back, const float *from, float *to)
 {
     const struct cpu_format *format = cpu_tensor_format(&op->args.bottoms[0]->value);
@@ -132,15 +110,24 @@ static int upsample_run(struct cpu_op *op, bool back, const float *from, float *
     const struct cpu_planes y = cpu_planes_of(&op->args.tops[0]->value.shape, format);
     const int64_t n = x.pixels * x.block, m = y.pixels * y.block;
     const float *places = cpu_op_x(op, 1);
-    int64_t last = -1;
+    int64_t last = -1; /* last element with a wrong place */
 
+    if (!back)
+        cpu_zero(to, (size_t)(y.planes * m));
 #pragma omp parallel for reduction(max : last)
-    for (int64_t p = 0; p < x.planes; p++) {
-        int64_t bad = upsample_plane(&x, y.pixels, places + p * n, back, from + p * (back ? m : n),
-                                     to + p * (back ? n : m));
+    for (int64_t p = 0; p < x.planes; p++)
+        for (int64_t i = p * n; i < (p + 1) * n; i++) {
+            float place = places[i];
+            bool fits = place >= 0 && place < (float)y.pixels && place == floorf(place);
+            int64_t at = fits ? p * m + (int64_t)place * x.block + i % x.block : 0;
 
-        last = bad >= 0 ? p * n + bad : last;
-    }
+            if (!fits && place != -1)
+                last = i;
+            if (back)
+                to[i] = fits ? from[at] : 0;
+            else if (fits)
+                to[at] = from[i];
+        }
     return last < 0 ? 0
                     : error_set("the mask says place %g of planes of %" PRId64 " pixels; expected "
                                 "the second top of the pooling that this layer undoes",

@@ -18,6 +18,7 @@ struct image {
     bool turned;          /* the pixels were turned upright */
     bool stored_gray;     /* the file has one channel */
     bool unended;         /* all pixels exist, but not the file's end mark */
+    bool indices;         /* pixels are numbers of classes: a PNG gets a palette */
     bool indices_lost;    /* colours of a palette were converted to gray, so its indices are lost */
     struct strbuf pixels; /* height x width x channels */
     struct strbuf work;   /* scratch memory of image_resize and of turning */

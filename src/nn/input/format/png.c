@@ -199,6 +199,20 @@ static void on_flush(png_structp png)
     (void)png;
 }
 
+/* Sets Pascal VOC's colours: a number's bits are, in turn, upper bits of red, green and blue. */
+static void palette_set(png_structp png, png_infop info)
+{
+    png_color colors[256] = {{0, 0, 0}};
+
+    for (unsigned i = 0; i < 256; i++)
+        for (unsigned bit = 0; bit < 8; bit++) {
+            png_byte *const channel[] = {&colors[i].red, &colors[i].green, &colors[i].blue};
+
+            *channel[bit % 3] |= (png_byte)((i >> bit & 1) << (7 - bit / 3));
+        }
+    png_set_PLTE(png, info, colors, 256);
+}
+
 static void png_encode_steps(png_structp png, png_infop info, const struct image *image,
                              struct strbuf *out)
 {
@@ -206,8 +220,12 @@ static void png_encode_steps(png_structp png, png_infop info, const struct image
 
     png_set_write_fn(png, out, on_write, on_flush);
     png_set_IHDR(png, info, (png_uint_32)image->width, (png_uint_32)image->height, 8,
-                 image->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB,
+                 image->indices         ? PNG_COLOR_TYPE_PALETTE
+                 : image->channels == 1 ? PNG_COLOR_TYPE_GRAY
+                                        : PNG_COLOR_TYPE_RGB,
                  PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    if (image->indices)
+        palette_set(png, info);
     png_write_info(png, info);
     png_set_bgr(png);
     for (int y = 0; y < image->height; y++)
