@@ -23,9 +23,9 @@ replay engine, profiles|H|632|src/nn/engine/replay/*
 CUDA engine|H|9817|cuda/*
 layers|H|4630|src/nn/layers/*
 net|H|3090|src/nn/net/*
-input: feeder, transform, lists, HDF5, names|H|3627|src/nn/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
+input: feeder, transform, lists, HDF5, names|H|3626|src/nn/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
 a new order in each epoch, reading ahead|N|258|src/nn/input/{ahead,shuffle}.*
-augmentation|c|232|src/nn/input/augment.*
+augmentation|c|231|src/nn/input/augment.*
 LMDB and LevelDB readers|N|785|src/nn/input/format/kv*.*
 JPEG, PNG, WebP, Datum|N|1324|src/nn/input/format/{datum,exif,image,image_internal,jpeg,png,webp}.*
 convert, mean: making data|c|1600|src/nn/convert/* src/app/commands/command_{convert,convert_images,mean}.c src/app/commands/image_stream.*

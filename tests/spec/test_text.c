@@ -112,6 +112,10 @@ static const struct {
     {"layer { name: 'bn' type: 'BN'\nbn_param { } }", false,
      "F:2:1: layer 'bn' (BN): message \"caffe.LayerParameter\" has no field "
      "\"bn_param\"; it comes from the Caffe fork of PSPNet and SegNet"},
+    {"layer { type: 'SoftmaxWithLoss' loss_param { class_weighting: 2 } }", false,
+     "F:1:46: layer '' (SoftmaxWithLoss): message \"caffe.LossParameter\" has no field "
+     "\"class_weighting\"; it comes from the Caffe fork of SegNet: InfogainLoss with a diagonal "
+     "matrix of these weights does the same"},
     {"layer { type: 'Convolution' convolution_param { hole: 2 } }", false,
      "F:1:49: layer '' (Convolution): message \"caffe.ConvolutionParameter\" has no field "
      "\"hole\"; it comes from the Caffe fork of DeepLab"},

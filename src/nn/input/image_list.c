@@ -1,5 +1,4 @@
-/* ImageData's source: image files from a list, decoded and resized one by one, with labels or with
- * pictures of labels. */
+/* A source of image files from a list, with labels or pictures of labels, decoded one by one. */
 #include "input/source_internal.h"
 
 #include "input/list.h"

@@ -1,6 +1,6 @@
 /* Layers that read samples from files: Data (an HDF5 file, LMDB or LevelDB), ImageData (a list of
- * photographs), ImageSegData and DenseImageData (a list of photographs and their pictures of
- * labels) and HDF5Data (named data sets of listed files). */
+ * photographs), ImageSegData and DenseImageData (also pictures of labels) and HDF5Data (named data
+ * sets of listed files). */
 #include "layers/data_internal.h"
 
 #include "util/error.h"

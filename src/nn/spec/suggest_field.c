@@ -28,6 +28,8 @@ static const struct {
      "ConvolutionParameter.hole_h ConvolutionParameter.hole_w V1LayerParameter.strict_dim "
      "mat_write_param seg_accuracy_param"},
     {"PSPNet and SegNet", "bn_param"},
+    {"SegNet: InfogainLoss with a diagonal matrix of these weights does the same",
+     "LossParameter.class_weighting LossParameter.weight_by_label_freqs"},
     {"Fast R-CNN", "roi_pooling_param smooth_l1_loss_param DropoutParameter.scale_train"},
     {"R-FCN", "psroi_pooling_param box_annotator_ohem_param"},
     {"C3D", "ConvolutionParameter.kernel_depth PoolingParameter.kernel_depth"},
