@@ -163,6 +163,10 @@ static int labels_check(struct cuda_engine *engine)
     if (!bad.position)
         return 0;
     engine->bad->position = 0;
+    if (bad.rows == 2)
+        return error_set("layer '%s': the mask says place %g of planes of %d pixels; expected the "
+                         "second top of the pooling that this layer undoes",
+                         bad.layer ? bad.layer : "?", (double)bad.label, bad.classes);
     if (bad.rows)
         return error_set("layer '%s': index %g at place %d is %s 0..%d",
                          bad.layer ? bad.layer : "?", (double)bad.label, bad.position - 1, fault,

@@ -21,6 +21,8 @@
 #define VOTE(bit)    __ballot_sync(0xFFFFFFFFu, (bit))
 #define UNROLL       _Pragma("unroll")
 #define MOVED(bytes) ((void)0)
+/* Raises *at to value. Its result does not depend on the threads' order. */
+#define RAISE(at, value) atomicMax((at), (value))
 #define LAUNCH(kernel, blocks, threads, stream, ...)                                               \
     do {                                                                                           \
         auto launched_ = (kernel);                                                                 \

@@ -2,7 +2,7 @@
  * returns the launch's status.
  *
  * Indices are 32 bits wide: no blob has more than INT32_MAX elements, and 64-bit divisions are
- * slow. Kernels use no atomics and add in a fixed order, so every run gives the same bits.
+ * slow. Kernels add in a fixed order, without atomics, so every run gives the same bits.
  * Activations have one of two element types (enum cuda_type); kernels compute in float. */
 #ifndef POSEIDON_CUDA_KERNELS_H
 #define POSEIDON_CUDA_KERNELS_H
@@ -233,13 +233,13 @@ cudaError_t kernel_lrn_back(cudaStream_t stream, enum cuda_type type, const stru
 struct kernel_bad {
     int position; /* 1 + position of the label; 0: none. Kept until cleared */
     int classes, inner;
-    bool rows; /* the label is the row number of a table, not a class */
+    int rows; /* the label is 1: the row number of a table, 2: a mask's place; 0: a class */
     float label;
     const char *layer;
 };
 struct kernel_labels {
     int outer, classes, inner;
-    bool rows; /* for the report alone */
+    int rows; /* for the report alone */
     bool has_ignore;
     int ignore;
     float smoothing; /* label smoothing of the softmax loss (engine/ops.h) */
@@ -330,6 +330,19 @@ cudaError_t kernel_take_rows_back(cudaStream_t stream, const struct kernel_label
 /* Channel c of y is channel c % rows * (C / rows) + c / rows of x. */
 cudaError_t kernel_shuffle(cudaStream_t stream, enum cuda_type type,
                            const struct kernel_channels *v, int rows, const void *x, void *y);
+
+/* labels->classes: pixels of y's planes; labels->outer: elements of x. x, place and y: NHWC. last:
+ * scratch, one int32 per element of y. */
+struct kernel_upsample {
+    struct kernel_labels labels;
+    int samples, channels, pixels; /* pixels: of x's planes */
+};
+cudaError_t kernel_upsample(cudaStream_t stream, enum cuda_type type,
+                            const struct kernel_upsample *u, const float *place, const void *x,
+                            int32_t *last, void *y);
+cudaError_t kernel_upsample_back(cudaStream_t stream, enum cuda_type type,
+                                 const struct kernel_upsample *u, const float *place,
+                                 const void *dy, void *dx);
 
 /* ---- resize.cu ---- */
 

@@ -58,7 +58,7 @@ static struct kernel_labels move_row_numbers(const struct cuda_op *op, size_t co
     return (struct kernel_labels){.outer = (int)count,
                                   .classes = (int)rows,
                                   .inner = 1,
-                                  .rows = true,
+                                  .rows = 1,
                                   .report = op->engine->bad,
                                   .layer = op->args.layer};
 }
@@ -85,6 +85,50 @@ static int reindex_run(struct cuda_op *op, bool back, const void *from, void *to
 
 const struct cuda_kind cuda_batch_reindex = {
     .blobs = CUDA_AS_BOTTOM, .create = reindex_create, .run = reindex_run};
+
+struct upsample {
+    struct cuda_op op;
+    struct kernel_upsample kernel;
+    int32_t *last;
+};
+
+static int upsample_create(struct cuda_op *op)
+{
+    struct upsample *upsample = (struct upsample *)op;
+    const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
+    int pixels = (int)shape_count(y, 2, y->naxes);
+
+    upsample->kernel =
+        (struct kernel_upsample){move_row_numbers(op, shape_elems(x), pixels), (int)x->dim[0],
+                                 (int)x->dim[1], (int)shape_count(x, 2, x->naxes)};
+    upsample->kernel.labels.rows = 2;
+    upsample->kernel.labels.has_ignore = true;
+    upsample->kernel.labels.ignore = -1;
+    upsample->last = cuda_op_alloc(op, shape_elems(y) * sizeof *upsample->last,
+                                   "the pixels that upsampling moves");
+    return upsample->last ? cuda_op_take(op, 1, &cuda_nhwc_f32, true) : -1;
+}
+
+static int upsample_run(struct cuda_op *op, bool back, const void *from, void *to)
+{
+    const struct upsample *upsample = (const struct upsample *)op;
+    cudaStream_t stream = op->engine->stream;
+    size_t bytes = shape_elems(&op->args.tops[0]->value.shape) * sizeof *upsample->last;
+
+    if (back)
+        return cuda_check(kernel_upsample_back(stream, op->engine->type, &upsample->kernel,
+                                               cuda_op_x(op, 1), from, to));
+    return error_status(cuda_check(cudaMemsetAsync(upsample->last, 0, bytes, stream)) ||
+                        cuda_check(kernel_upsample(stream, op->engine->type, &upsample->kernel,
+                                                   cuda_op_x(op, 1), from, upsample->last, to)));
+}
+
+const struct cuda_kind cuda_upsample = {
+    .size = sizeof(struct upsample),
+    .blobs = CUDA_NHWC,
+    .create = upsample_create,
+    .run = upsample_run,
+};
 
 struct embed {
     struct cuda_op op;

@@ -196,3 +196,72 @@ cudaError_t kernel_shuffle(cudaStream_t stream, enum cuda_type type,
               LAUNCH(shuffle<T>, grid_for(n), THREADS, stream, *v, rows, (const T *)x, (T *)y, n));
     return cudaGetLastError();
 }
+
+/* Returns the element of y that element i of x goes to; -1: none. */
+static DEVICE int upsample_to(const struct kernel_upsample &u, const float *place, uint32_t i)
+{
+    int c = (int)(i % (uint32_t)u.channels), at = label_of(&u.labels, place[i]);
+    int sample = (int)(i / (uint32_t)u.channels / (uint32_t)u.pixels);
+
+    return at < 0 ? -1 : (sample * u.labels.classes + at) * u.channels + c;
+}
+
+/* Finds for each element of y the last pixel of x that goes there, as 1 + its number. Of places
+ * that are none, any may be noted: the message has no position. */
+KERNEL void upsample_last(struct kernel_upsample u, const float *place, int32_t *last, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        int to = upsample_to(u, place, i);
+        if (label_of(&u.labels, place[i]) == LABEL_BAD)
+            note_bad(&u.labels, place, (int)i + 1);
+        if (to >= 0)
+            RAISE(&last[to], 1 + (int32_t)(i / (uint32_t)u.channels % (uint32_t)u.pixels));
+    }
+}
+
+template <typename T>
+KERNEL void upsample(struct kernel_upsample u, const T *x, const int32_t *last, T *y, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        int c = (int)i % u.channels, sample = (int)i / u.channels / u.labels.classes;
+        int from = (sample * u.pixels + last[i] - 1) * u.channels + c;
+        element_set(&y[i], last[i] ? element(x[from]) : 0);
+    }
+}
+
+cudaError_t kernel_upsample(cudaStream_t stream, enum cuda_type type,
+                            const struct kernel_upsample *u, const float *place, const void *x,
+                            int32_t *last, void *y)
+{
+    size_t from = (size_t)u->labels.outer;
+    size_t n = (size_t)(u->samples * u->channels) * (size_t)u->labels.classes;
+
+    LAUNCH(upsample_last, grid_for(from), THREADS, stream, *u, place, last, from);
+    WITH_TYPE(type,
+              LAUNCH(upsample<T>, grid_for(n), THREADS, stream, *u, (const T *)x, last, (T *)y, n));
+    return cudaGetLastError();
+}
+
+template <typename T>
+KERNEL void upsample_back(struct kernel_upsample u, const float *place, const T *dy, T *dx,
+                          size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        int to = upsample_to(u, place, i);
+        element_set(&dx[i], to < 0 ? 0 : element(dy[to]));
+    }
+}
+
+cudaError_t kernel_upsample_back(cudaStream_t stream, enum cuda_type type,
+                                 const struct kernel_upsample *u, const float *place,
+                                 const void *dy, void *dx)
+{
+    size_t n = (size_t)u->labels.outer;
+
+    WITH_TYPE(type, LAUNCH(upsample_back<T>, grid_for(n), THREADS, stream, *u, place, (const T *)dy,
+                           (T *)dx, n));
+    return cudaGetLastError();
+}

@@ -165,6 +165,33 @@ def photographs_small():
            max_iter=1360, snapshot=1360, random_seed=1, snapshot_prefix="photographs_small")
 
 
+def segmentation():
+    net = Net("scenes", "A small net that finds, for each pixel, the item of Fashion-MNIST that it belongs to: 10 classes and the\n"
+              "background. Four steps down, four up; each step up also sees what the step down of its size saw.\n"
+              "README.md beside this file has the commands. batch_size counts per rank.", msra(), mult=False)
+    for phase, batch, part in ((TRAIN, 8, "train"), (TEST, 20, "test")):
+        net.layer("data", "ImageSegData", top=("data", "label"), include=Message(phase=phase),
+                  transform_param=Message(mirror=True if phase == TRAIN else None, mean_value=list(ROUND_MEAN), scale=0.015625),
+                  image_data_param=Message(source="scenes/%s.txt" % part, root_folder="scenes/", batch_size=batch,
+                                           shuffle=True if phase == TRAIN else None, label_type=Word("PIXEL")))
+
+    def conv(name, x, outputs):
+        x = net.conv("conv_" + name, x, outputs, 3, pad=1, bias=False)
+        return net.relu("relu_" + name, net.norm("bn_" + name, "scale_" + name, x, fraction=0.95))
+    x, seen = "data", []
+    for n, outputs in enumerate((16, 32, 64, 96), 1):
+        seen.append((n, outputs, conv("down%d" % n, x, outputs)))
+        x = net.pool("pool%d" % n, seen[-1][2], MAX, 2, 2)
+    x = conv("deep2", conv("deep1", x, 128), 128)
+    for n, outputs, blob in reversed(seen):
+        x = conv("up%d" % n, net.concat("join%d" % n, net.deconv("enlarge%d" % n, x, outputs, 2, 2), blob), outputs)
+    net.loss(net.conv("score", x, 11, 1), tops=(1,))
+    net.write("segmentation/train_val.prototxt")
+    solver("segmentation", "2000 iterations of 8 scenes, four passes over 4000.", test_iter=25, test_interval=2000, type="Adam", base_lr=0.002,
+           momentum=0.9, momentum2=0.99, lr_policy="poly", power=1.0, display=100, average_loss=100, max_iter=2000,
+           snapshot=2000, random_seed=1)
+
+
 def alexnet_22k():
     """For plans: which net was trained on ImageNet-22K in 2015 was never released."""
     net = Net("AlexNet_22K", "AlexNet with a classifier of 21841 classes, ImageNet-22K." + IMAGENET, gaussian(0.01))
@@ -526,6 +553,7 @@ MODELS = {
     "mobilenet_v1": mobilenet,
     "photographs_small": photographs_small,
     "photographs_squeezenet": photographs_squeezenet,
+    "segmentation": segmentation,
 }
 
 for chosen in sys.argv[1:] or MODELS:

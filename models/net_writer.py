@@ -115,6 +115,11 @@ class Net:
         return self.layer(name, "InnerProduct", bottom, top, param=params or own, inner_product_param=Message(
             num_output=outputs, weight_filler=weight_filler, bias_filler=bias_filler))
 
+    def deconv(self, name, bottom, outputs, kernel, stride):
+        params, weight_filler, bias_filler = self.weights(2, None, None, True)
+        return self.layer(name, "Deconvolution", bottom, param=params, convolution_param=Message(
+            num_output=outputs, kernel_size=kernel, stride=stride, weight_filler=weight_filler, bias_filler=bias_filler))
+
     def relu(self, name, blob):
         return self.layer(name, "ReLU", blob, blob)
 

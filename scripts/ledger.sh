@@ -11,23 +11,23 @@ most=84000
 
 # CAPABILITY|what it is for: H the mission's heart, N its users need it, c comfort|budget in lines|patterns
 rows='
-prototxt: reader, printer, places, suggestions|H|2451|src/nn/spec/{doc,field,kind,names,print,read,scan,suggest_field,text,text_internal,text_value}.*
+prototxt: reader, printer, places, suggestions|H|2452|src/nn/spec/{doc,field,kind,names,print,read,scan,suggest_field,text,text_internal,text_value}.*
 net definition: rules, stages, overrides|H|781|src/nn/spec/{netdef,netstate,override}.*
 .caffemodel reader|H|1057|src/nn/spec/{modelfile,proto,stored_blob}.*
 old forms V0 and V1, upgrade|N|695|src/nn/spec/upgrade*.* src/app/commands/command_upgrade.c
-engine seam: operators, checks|H|2759|src/nn/engine/{engine,engine_internal,image_plane,normal,op_check*,op_size,ops,roofline,tensor}.*
+engine seam: operators, checks|H|2778|src/nn/engine/{engine,engine_internal,image_plane,normal,op_check*,op_size,ops,roofline,tensor}.*
 device: memory, copies, codecs, rules, sums|H|1520|src/base/device/{codec,device,group,half,host,host_device,kernel,owned,rule,vector}.*
 --reproducible: one order of sums|H|613|src/base/device/{exact_sum,tree_sum}.* src/app/compute/grains.*
-CPU engine|H|9742|src/nn/engine/cpu/*
+CPU engine|H|9780|src/nn/engine/cpu/*
 replay engine, profiles|H|632|src/nn/engine/replay/*
-CUDA engine|H|9709|cuda/*
-layers|H|4405|src/nn/layers/*
+CUDA engine|H|9817|cuda/*
+layers|H|4551|src/nn/layers/*
 net|H|3069|src/nn/net/*
-input: feeder, transform, lists, HDF5, names|H|3283|src/nn/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
+input: feeder, transform, lists, HDF5, names|H|3587|src/nn/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
 a new order in each epoch, reading ahead|N|258|src/nn/input/{ahead,shuffle}.*
 augmentation|c|231|src/nn/input/augment.*
 LMDB and LevelDB readers|N|785|src/nn/input/format/kv*.*
-JPEG, PNG, WebP, Datum|N|1282|src/nn/input/format/{datum,exif,image,image_internal,jpeg,png,webp}.*
+JPEG, PNG, WebP, Datum|N|1322|src/nn/input/format/{datum,exif,image,image_internal,jpeg,png,webp}.*
 convert, mean: making data|c|1522|src/nn/convert/* src/app/commands/command_{convert,convert_images,mean}.c src/app/commands/image_stream.*
 wire|H|2273|src/comm/wire/*
 plan: groups, chunks, schemes, costs|H|2683|src/comm/plan/{chunks,comm,cost,deal,for_schemes,plan,plan_internal,rails,scheme,tree}.*
@@ -58,7 +58,7 @@ cores|N|385|src/app/job/cores.*
 doctor, device_query|c|1269|src/app/commands/{command_doctor,command_device_query,doctor*}.*
 options, help, suggestions|N|1638|src/app/commands/{foreign_options,options*,output_guard}.* src/base/util/{choice,option,suggest,units}.*
 train, main|H|1043|src/app/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
-test, time, classify, extract, summary|N|2142|src/app/commands/{command_classify,command_extract,command_summary,command_test,command_time,model}.*
+test, time, classify, extract, summary|N|2242|src/app/commands/{command_classify,command_extract,command_summary,command_test,command_time,model}.*
 util, the rest|H|3904|src/app/report/build_info.* src/nn/spec/h5*.* src/base/util/{alloc,clock,error,file,file_kind,finite,json,log,machine,median,owner,path,progress,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
 '
 

@@ -63,9 +63,11 @@ communication.md#late-ranks
 No iteration waits for the last
 communication.md#the-same-bits-at-any-number-of-ranks
 is no multiple of
+data.md#pictures-of-labels
+a palette is read as gray
+a picture of labels with %s
 data.md#photographs
 a label would mean two classes
-a palette is read as gray
 data.md#a-new-order-in-every-epoch
 is sorted by label
 gpus.md

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""make_sets.py mnist SRC DST.h5 | cifar10 SRC... DST.h5
+"""make_sets.py mnist SRC DST.h5 | cifar10 SRC... DST.h5 | scenes SRC PHOTOGRAPHS.h5 FOLDER
 
 Writes a published data set as DST.h5 for Data and HDF5Data layers: `data`, uint8 N x C x H x W, the original bytes, and
 `label`, int32 N. A first reading checks every record, a second one writes them in pieces, so a set may be larger than memory.
+scenes makes pictures and their labels for segmentation (scenes.py).
 """
 import argparse
 import gzip
@@ -269,16 +270,20 @@ def number(low, high):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(
-        prog="make_sets.py", usage="%(prog)s mnist SRC DST.h5 [OPTIONS]\n       %(prog)s cifar10 SRC... DST.h5 [OPTIONS]",
+        prog="make_sets.py", usage="%(prog)s mnist SRC DST.h5 [OPTIONS]\n       %(prog)s cifar10 SRC... DST.h5 [OPTIONS]\n"
+        "       %(prog)s scenes SRC PHOTOGRAPHS.h5 FOLDER [--count=N] [--seed=N]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Writes a published data set as DST.h5 for Data and HDF5Data layers.\n\n"
         "  mnist SRC    the folder with IDX files (train-images-idx3-ubyte[.gz] ...),\n"
         "               or an images file with its labels file beside it;\n"
         "               Fashion-MNIST has the same form\n"
         "  cifar10 SRC  the binary version: its folder, unpacked (cifar-10-batches-bin),\n"
-        "               or .bin files",
+        "               or .bin files\n"
+        "  scenes SRC PHOTOGRAPHS.h5  96 x 96 pictures of Fashion-MNIST's items on pieces\n"
+        "               of photographs, and pictures of labels, in a new FOLDER with\n"
+        "               train.txt and test.txt for ImageSegData",
         epilog="example: make_sets.py mnist /usr/share/datasets/fashion-mnist fashion.h5")
-    parser.add_argument("kind", choices=("mnist", "cifar10"), help=argparse.SUPPRESS)
+    parser.add_argument("kind", choices=("mnist", "cifar10", "scenes"), help=argparse.SUPPRESS)
     parser.add_argument("source", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("output", help=argparse.SUPPRESS)
     parser.add_argument("--split", choices=("train", "test"), help="half of a folder (default train)")
@@ -287,12 +292,23 @@ def parse_arguments():
                         help="add a border of N pixels in the mean colour, so that crops of the old size fit")
     parser.add_argument("--gzip", type=number(0, 9), default=0, metavar="LEVEL",
                         help="compress, 1..9 (default 0: larger, but any record is read at once)")
+    parser.add_argument("--count", type=number(1, 1000000), default=4000, metavar="N",
+                        help="scenes: pictures to train with (default 4000; an eighth as many to test)")
+    parser.add_argument("--seed", type=number(0, 2**31), default=1, metavar="N", help="scenes: another number gives others (default 1)")
     parser.add_argument("--force", action="store_true", help="replace DST.h5 if it exists")
     return parser.parse_intermixed_args()
 
 
 def main():
     arguments = parse_arguments()
+    if arguments.kind == "scenes":
+        if len(arguments.source) != 2:
+            raise Refused("scenes: expected Fashion-MNIST's folder, PHOTOGRAPHS.h5 and the name of a new FOLDER")
+        import scenes
+        readers = {part: Mnist(arguments.source[:1], part, 10) for part in ("train", "test")}
+        sizes = scenes.write(readers, arguments.source[1], arguments.output, arguments.count, arguments.seed)
+        print(f"{arguments.output}: {sizes['train']} scenes in train.txt, {sizes['test']} in test.txt; classes 0 (photograph) to 10")
+        return
     check_output(arguments.output, (".h5",), arguments.source, arguments.force)
     reader = {"mnist": Mnist, "cifar10": Cifar10}[arguments.kind](arguments.source, arguments.split, arguments.classes)
     counts, shape = write(reader, arguments.output, arguments.source[0], arguments)

@@ -533,16 +533,16 @@ def by(sizes):
 def transform(g, model):
     """What the data layer makes of pixels: (x - mean) * scale, of the crop in the middle."""
     settings, top = setting(g.layer, "transform"), g.layer["tops"][0]
-    factor, crop_size, images = settings.get("scale", 1), settings.get("crop_size", 0), top["shape"][1:]
+    factor, images = settings.get("scale", 1), top["shape"][1:]
     mean = np.array(settings.get("mean_value", [0]), np.float32)[:, None, None]
     if settings.get("mean_file"):
         mean = read_mean(settings["mean_file"], model)
         record = g.layer.get("record", list(mean.shape))
         if list(mean.shape) != record:
             raise Refused(f"the mean image is {by(mean.shape)} and the data are {by(record)}: mean_value fits images of any size")
-        if crop_size:
-            rows, columns = ((size - crop_size) // 2 for size in mean.shape[1:])
-            mean = mean[:, rows:rows + crop_size, columns:columns + crop_size]
+        (height, width), (rows, columns) = images[1:], ((size - cut) // 2 for size, cut in zip(mean.shape[1:], images[1:]))
+        if settings.get("crop_size") or settings.get("crop_height"):
+            mean = mean[:, rows:rows + height, columns:columns + width]
     if any(have not in (1, want) for have, want in zip(mean.shape, images)):
         raise Refused(f"the mean is {by(mean.shape)} and the images are {by(images)}: expected one size")
     mean = np.broadcast_to(mean, images[:1] + list(mean.shape[1:]))
@@ -556,7 +556,7 @@ def put_layer(g, number, arguments):
     if is_data(layer):
         for top, blob in enumerate(layer["tops"]):
             g.tell(top, blob["name"])
-        if arguments.preprocess and "transform_param" in layer and layer["type"] in ("Data", "ImageData"):
+        if arguments.preprocess and "transform_param" in layer and layer["type"] in ("Data", "ImageData", "ImageSegData", "DenseImageData"):
             transform(g, arguments.model)
     elif layer["tops"]:
         if layer["type"] not in FORMS:

@@ -231,22 +231,22 @@ done
 
 # a refused net: a line a field and a type, with their numbers; under V1 names, too; one pointer to the ways out
 cat >segment.prototxt <<'END'
-layer { name: 'data' type: 'DenseImageData' top: 'data' top: 'label' dense_image_data_param { batch_size: 4 } }
+layer { name: 'data' type: 'VideoData' top: 'data' top: 'label' video_data_param { batch_size: 4 } }
 layer { name: 'bn1' type: 'BN' bottom: 'data' top: 'a' bn_param { } }
-layer { name: 'up1' type: 'Upsample' bottom: 'a' top: 'b' upsample_param { } }
+layer { name: 'up1' type: 'Reorg' bottom: 'a' top: 'b' reorg_param { } }
 layer { name: 'bn2' type: 'BN' bottom: 'b' top: 'c' bn_param { } }
 layer { name: 'bn3' type: 'BN' bottom: 'c' top: 'd' bn_param { } }
 END
 refuses '*segment.prototxt:2:[0-9]*: layer *bn1* (BN): * has no field "bn_param"; *PSPNet and SegNet (3 times)
-*segment.prototxt:1: layer *data* (DenseImageData): *segmentation; two Data layers, *
+*segment.prototxt:1: layer *data* (VideoData): *video; HDF5Data with 5 axes *
 *segment.prototxt:2: layer *bn1* (BN): *BatchNorm and Scale do the same (3 times)
-*segment.prototxt:3: layer *up1* (Upsample): *(SegNet)
+*segment.prototxt:3: layer *up1* (Reorg): *(Darknet*s YOLO)
 (*poseidon help layers*"My net is refused" in man poseidon*' summary --model=segment.prototxt
 [ "$(printf '%s\n' "$err" | wc -l)" -eq 7 ] || fail "a refused net takes other than 7 lines: $err"
 sed 's/ [a-z_]*_param {.*}/ }/; s/} }$/}/' segment.prototxt >types.prototxt # told when the net is built
-refuses '*types.prototxt:1: layer *DenseImageData*(BN): *(3 times)
-*(Upsample): *' summary --model=types.prototxt
-works '*"DenseImageData"*"Upsample"*' summary --definition --model=types.prototxt
+refuses '*types.prototxt:1: layer *VideoData*(BN): *(3 times)
+*(Reorg): *' summary --model=types.prototxt
+works '*"VideoData"*"Reorg"*' summary --definition --model=types.prototxt
 for i in $(seq 60); do
     echo "layer { name: 'l$i' type: 'Own_${i}_$(printf %060d "$i")' own_param_$i { } }"
 done >many.prototxt
@@ -255,7 +255,7 @@ refuses '*many.prototxt:1:*has no field "own_param_1"*
 *"My net is refused" in man poseidon*' summary --model=many.prototxt
 [ "${#err}" -lt 4096 ] || fail "a refused net: a message of ${#err} letters"
 cat >v1.prototxt <<'END'
-layers { name: 'd' type: IMAGE_SEG_DATA top: 'x' top: 'y' }
+layers { name: 'd' type: VIDEO_SEGMENTATION_DATA top: 'x' top: 'y' }
 layers { name: 'a' type: CROP bottom: 'x' top: 'a' }
 layers { name: 'b' type: LOCAL bottom: 'x' top: 'b' }
 layers { name: 'c' type: LOCAL bottom: 'x' top: 'c' }
@@ -263,16 +263,15 @@ layers { name: 'e' type: VIDEO_DATA top: 'e' }
 layers { name: 'f' type: MCWINDOW_DATA top: 'f' }
 layers { name: 'g' type: CONVOLUTOIN bottom: 'x' top: 'g' }
 END
-refuses '*v1.prototxt:1:26: layer *IMAGE_SEG_DATA is not supported*segmentation*
+refuses '*v1.prototxt:1:26: layer *VIDEO_SEGMENTATION_DATA is not supported*video*
 *:2:26: *CROP; did you mean Crop? Only today*s form has this type: run *poseidon upgrade*
 *:3:26: *LOCAL is not supported*(2 times)
 *:5:26: *VIDEO_DATA is not supported*
 *:6:26: *MCWINDOW_DATA is not supported*R-CNN*
 *:7:26: *did you mean CONVOLUTION?
 (*My net is refused*' summary --model=v1.prototxt
-lacks "$err" 'IMAGE_DATA?' IMAGE_SEG_DATA
 for type in Reorg:Darknet Transpose:'Reshape does not' SpatialSoftmax:Softmax MergeCrop:'Crop and Concat' MMDLoss:DAN Flip:mirror \
-    VideoData:HDF5Data CtcLoss:HDF5Data ContinuationIndicator:HDF5Data ImageLabelmapData:'two Data' IMAGE_SEG_DATA:'two Data' \
+    VideoData:HDF5Data CtcLoss:HDF5Data ContinuationIndicator:HDF5Data ImageLabelmapData:ImageSegData \
     Normalize:NormFace Python:HDF5Data; do
     type "${type%%:*}"
     has "$err" "(${type%%:*}): layer type ${type%%:*} is not supported: *${type#*:}" "${type%%:*}"

@@ -63,6 +63,7 @@ train*)
         lenet_*) cp "$file" "lenet_iter_1000.${file#*_iter_2.}" ;;
         photographs_small_*) cp "$file" "photographs_small_iter_1360.${file#*_iter_2.}" ;;
         photographs_*) cp "$file" "photographs_iter_340.${file#*_iter_2.}" ;;
+        segmentation_*) cp "$file" "segmentation_iter_2000.${file#*_iter_2.}" ;;
         esac
     done
     exit $status
@@ -133,6 +134,7 @@ needs() { # WHAT: puts it into the folder, or fails with the reason
             [ -s convert.sh ] && sh -e convert.sh >convert.log 2>&1 || { fail "flowers: $(cat convert.sh convert.log)"; return 1; }
         done
         ;;
+    scenes) needs flowers && needs fashion-mnist ;;
     squeezenet)
         cp "$data/caffe-weights/squeezenet_v1.0.caffemodel" "$data/caffe-weights/synset_words.txt" . 2>/dev/null || return 1
         cp "$(find "$data/imagenet-samples" -iname '*.jp*g' | head -n 1)" photo.jpg

@@ -28,7 +28,7 @@ net "layer { name: 'd' type: 'Data' top: 'x' data_param { batch_size: 3 source: 
 works '*3 x [13] x 2 x 2*' summary --model=net.prototxt
 net "layer { name: 'd' type: 'Data' top: 'x' data_param { batch_size: 3 source: '$input/lmdb_raw' }
     transform_param { crop_size: 999 } }"
-refuses '*crop_size 999 is larger than the images of *lmdb_raw*' summary --model=net.prototxt
+refuses '*lmdb_raw*crop_size 999 is larger than the images of *' summary --model=net.prototxt
 
 # HDF5Data: labels included
 cat >make.py <<'END'

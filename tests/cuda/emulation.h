@@ -21,7 +21,8 @@
 #define WARP      (emulated_whole ? 32 : 1)
 #define VOTE(bit) emulated_vote(__LINE__, (bit))
 #define UNROLL
-#define MOVED(bytes) (emulated_moved += (bytes))
+#define MOVED(bytes)     (emulated_moved += (bytes))
+#define RAISE(at, value) (*(at) = *(at) < (value) ? (value) : *(at))
 
 extern bool emulated_whole; /* blocks have all their threads */
 void emulated_barrier(int line);

@@ -30,12 +30,12 @@ static void choose_transform(struct transform *t, struct shape record[SAMPLES])
         .scale = 1.0f / (float)draw(1, 300), .mirror = draw(0, 1), .random_crop = draw(0, 1)};
     ck_assert_int_eq(shape_set(&t->in, 3, in, "a record"), 0);
     t->out = t->in;
-    t->crop = draw(0, 1) ? draw(1, 4) : 0;
-    if (t->crop)
-        t->out.dim[1] = t->out.dim[2] = t->crop;
+    t->crops = draw(0, 1);
+    if (t->crops)
+        t->out.dim[1] = t->out.dim[2] = draw(1, 4);
     for (int i = 0; i < SAMPLES; i++) {
         record[i] = t->in;
-        if (t->crop && kind != 0)
+        if (t->crops && kind != 0)
             record[i].dim[1] = draw(4, 12);
     }
     if (kind == 0) {

@@ -297,6 +297,24 @@ static int choose_interp(struct engine_case *c)
     return case_lay_out(c, 0);
 }
 
+static int choose_upsample(struct engine_case *c)
+{
+    int64_t dims[5];
+    int naxes = case_draw(c, 3, 5);
+
+    draw_dims(c, naxes, 7, dims);
+    rig_bottom(&c->rig, naxes, dims);
+    rig_bottom(&c->rig, naxes, dims);
+    c->rig.propagate[1] = false;
+    c->integers[1] = 1;
+    c->inexact = shape_count(&c->rig.bottom[0].value.shape, 2, naxes) > 1; /* places may repeat */
+    for (int i = 2; i < naxes; i++)
+        c->integers[1] *=
+            (int)(dims[i] = case_draw(c, 1, naxes > 4 ? 6 : 9)); /* bfloat16 holds them */
+    rig_top(&c->rig, naxes, dims);
+    return case_lay_out(c, 0) || case_lay_out(c, 1) ? -1 : 0;
+}
+
 static int choose_spp(struct engine_case *c)
 {
     static const int64_t sizes[] = {4, 6, 7, 8, 9}; /* 5 would leave a bin of 4 empty */
@@ -419,6 +437,7 @@ int (*case_chooser_move_loss(enum op_kind kind))(struct engine_case *)
         [OP_SHUFFLE] = choose_shuffle,
         [OP_INTERP] = choose_interp,
         [OP_SPP] = choose_spp,
+        [OP_UPSAMPLE] = choose_upsample,
         [OP_SIGMOID_LOSS] = choose_pair_loss,
         [OP_EUCLIDEAN_LOSS] = choose_pair_loss,
         [OP_HINGE_LOSS] = choose_rows_loss,

@@ -336,6 +336,25 @@ static void interp(struct reference *r, bool backward)
     }
 }
 
+/* The last value of a place counts. */
+static void upsample(struct reference *r, bool backward)
+{
+    const struct shape *x = bottom_shape(r, 0), *y = top_shape(r, 0);
+    int64_t small = (int64_t)shape_count(x, 2, x->naxes),
+            large = (int64_t)shape_count(y, 2, y->naxes);
+
+    for (int64_t i = 0; i < (backward ? 0 : elems(y)); i++)
+        r->top[0][i] = 0;
+    for (int64_t i = 0; i < elems(x); i++) {
+        int64_t to = i / small * large + (int64_t)r->bottom[1][i];
+
+        if (backward)
+            r->bottom_grad[0][i] = r->top_grad[0][to];
+        else
+            r->top[0][to] = r->bottom[0][i];
+    }
+}
+
 /* One bin: its corner may lie in the padding. */
 static void spp_bin(struct reference *r, bool backward, const int64_t kernel[2],
                     const int64_t corner[2], const int64_t pad[2], int64_t plane, int64_t y)
@@ -555,6 +574,7 @@ bool reference_run_move_loss(struct reference *r, bool backward)
         [OP_SHUFFLE] = shuffle,
         [OP_INTERP] = interp,
         [OP_SPP] = spp,
+        [OP_UPSAMPLE] = upsample,
         [OP_SIGMOID_LOSS] = sigmoid_loss,
         [OP_EUCLIDEAN_LOSS] = euclidean_loss,
         [OP_HINGE_LOSS] = hinge_loss,

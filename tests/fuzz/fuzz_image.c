@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 
     /* Large images are legal and slow; sizes are looked at first. */
     if (!is_large(data, length))
-        for (int color = IMAGE_AS_STORED; color <= IMAGE_GRAY; color++)
+        for (int color = IMAGE_AS_STORED; color <= IMAGE_INDICES; color++)
             if (image_decode(data, length, (enum image_color)color, &image) == 0 &&
                 image_resize(&image, 1 + image.height % 7, 1 + image.width % 5, &small))
                 abort();

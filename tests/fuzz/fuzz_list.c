@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 {
     struct list list;
 
-    for (int nvalues = 0; nvalues < 3; nvalues++)
+    for (int nvalues = LIST_PATHS; nvalues < 3; nvalues++)
         if (list_read_file(&list, fuzz_file(0, data, length), nvalues) == 0) {
             for (uint64_t i = 0; i < list.count; i++)
                 if (strlen(list_path(&list, i)) == 0)

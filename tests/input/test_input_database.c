@@ -454,10 +454,10 @@ END_TEST
 
 START_TEST(records_too_small_for_the_crop_or_of_other_channels_are_named)
 {
-    struct transform t = {.scale = 1, .crop = 5, .in = {3, {3, 8, 8}}, .out = {3, {3, 5, 5}}};
+    struct transform t = {.scale = 1, .crops = true, .in = {3, {3, 8, 8}}, .out = {3, {3, 5, 5}}};
     const struct shape small = {3, {3, 8, 4}}, gray = {3, {1, 8, 8}}, large = {3, {3, 9, 9}};
 
-    expect_error(transform_accepts(&t, &small), "3x8x4", "crop_size 5");
+    expect_error(transform_accepts(&t, &small), "crop_size 5", "8 x 4");
     expect_error(transform_accepts(&t, &gray), "1x8x8", "3x8x8", "force_color");
     expect_ok(transform_accepts(&t, &large));
     t.mean = &t.scale;

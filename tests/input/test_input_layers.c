@@ -325,6 +325,51 @@ START_TEST(image_data_grey_and_bad_definitions)
 }
 END_TEST
 
+/* Two layers of one data base: `second` is in place of the second one's transform. */
+static void make_two(const char *second)
+{
+    char text[800];
+
+    snprintf(text, sizeof text,
+             "layer { name: 'a' type: 'Data' top: 'a' data_param { source: 'lmdb_raw' batch_size: "
+             "9 } transform_param { crop_size: 2 mirror: true } }\n"
+             "layer { name: 'b' type: 'Data' top: 'b' data_param { source: 'lmdb_raw' batch_size: "
+             "9 rand_skip: 40 } transform_param { %s } }",
+             second);
+    expect_ok(make(text, true, 0, 1, 0));
+    build();
+}
+
+START_TEST(layers_side_by_side_draw_alike)
+{
+    int apart = 0;
+
+    make_two("crop_size: 2 mirror: true scale: 2 mean_value: 1");
+    for (int p = 0; p < BATCHES; p++) {
+        pass(0);
+        float *a = values_of("a"), *b = values_of("b");
+        for (int i = 0; i < 36; i++)
+            ck_assert_float_eq((a[i] - 1) * 2, b[i]);
+        free(a);
+        free(b);
+    }
+    make_two("crop_size: 2"); /* the same window, not mirrored */
+    for (int p = 0; p < BATCHES; p++) {
+        pass(0);
+        float *a = values_of("a"), *b = values_of("b");
+        for (int i = 0; i < 36; i += 2) {
+            bool mirrored = a[i] != b[i];
+            ck_assert_float_eq(a[i], b[i + mirrored]);
+            ck_assert_float_eq(a[i + 1], b[i + !mirrored]);
+            apart += mirrored;
+        }
+        free(a);
+        free(b);
+    }
+    ck_assert_int_gt(apart, 9);
+}
+END_TEST
+
 START_TEST(looking_only_takes_shapes_from_the_definition)
 {
     struct layer_env env = {.nranks = 1, .seed = 1, .look_only = true};
@@ -375,5 +420,6 @@ SUITE("input_layers")
     tcase_add_test(tcase, image_data_shuffles_every_epoch_the_same_at_any_number_of_ranks);
     tcase_add_test(tcase, image_data_with_a_label_size_gives_as_many_reals);
     tcase_add_test(tcase, image_data_grey_and_bad_definitions);
+    tcase_add_test(tcase, layers_side_by_side_draw_alike);
     tcase_add_test(tcase, looking_only_takes_shapes_from_the_definition);
 }

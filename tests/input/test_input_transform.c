@@ -275,9 +275,10 @@ START_TEST(impossible_parameters_say_what_is_wrong)
     Caffe__TransformationParameter param = param_make();
 
     param.crop_size = 10;
-    expect_error(transform_create(&param, &image, true, NULL, &t), "crop_size 10", "9x12");
+    expect_error(transform_create(&param, &image, true, NULL, &t), "crop_size 10", "9 x 12");
     param.crop_size = 4000000000u;
-    expect_error(transform_create(&param, &image, true, NULL, &t), "crop_size 4000000000", "9x12");
+    expect_error(transform_create(&param, &image, true, NULL, &t), "crop_size 4000000000",
+                 "9 x 12");
     param.crop_size = 0;
     param.n_mean_value = 2;
     param.mean_value = values;

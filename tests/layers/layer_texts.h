@@ -14,6 +14,13 @@
 #define ONE(type, rest) "layer { name: 'l' type: '" type "' bottom: 'x' top: 'y' " rest " }"
 #define TWO(type, rest)                                                                            \
     "layer { name: 'l' type: '" type "' bottom: 'x' bottom: 'z' top: 'y' " rest " }"
+/* Upsample behind the pooling of 'x' by 2 x 2. */
+#define POOLED                                                                                     \
+    "layer { name: 'p' type: 'Pooling' bottom: 'x' top: 'p' top: 'm' pooling_param { "             \
+    "kernel_size: 2 stride: 2 } }"
+#define UPSAMPLE(param)                                                                            \
+    POOLED "layer { name: 'l' type: 'Upsample' bottom: 'p' bottom: 'm' top: 'y' upsample_param "   \
+           "{ " param " } }"
 #define X INPUT("x", "2,4,6,5")
 #define Z INPUT("z", "2,4,6,5")
 

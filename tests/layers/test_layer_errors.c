@@ -29,8 +29,7 @@ static const struct error_case error_cases[] = {
     {X "layer { name: 'l' type: 'Mystery' bottom: 'x' top: 'y' }",
      "test.prototxt:2: layer 'l' (Mystery): unknown layer type: Mystery\n"},
     {X "layer { name: 'l' type: 'IMAGE_SEG_DATA' bottom: 'x' top: 'y' }",
-     "layer type IMAGE_SEG_DATA is not supported: it belongs to a fork of Caffe for segmentation; "
-     "two Data layers, one of them for labels, or HDF5Data do the same"},
+     "unknown layer type: IMAGE_SEG_DATA; did you mean ImageSegData?"},
     {X "layer { name: 'a' type: 'Reorg' bottom: 'x' top: 'y' }\n"
        "layer { name: 'b' type: 'BN' bottom: 'y' top: 'z' }\n"
        "layer { name: 'c' type: 'Reorg' bottom: 'z' top: 'u' }",
@@ -397,6 +396,15 @@ static const struct error_case error_cases[] = {
      "pad_beg 1, pad_end 0: only cutting"},
     {X ONE("Interp", "interp_param { zoom_factor: 2 pad_beg: -5 }"),
      "leave nothing of axis 3 of size 5"},
+    {X UPSAMPLE("upsample_h: 4"),
+     "needs upsample_h and upsample_w, or scale_h and scale_w, or scale"},
+    {X UPSAMPLE("scale: 3"), "the top would be 9 x 9 (height x width), but the mask is of layer "
+                             "'p', which pools planes of "},
+    {X UPSAMPLE("upsample_h: 0 upsample_w: 5"),
+     "the shape of 'y' has size 0 on axis 2; expected at least 1"},
+    {X POOLED "layer { name: 'l' type: 'Upsample' bottom: 'x' bottom: 'm' top: 'y' }",
+     "'m' is 2 4 3 3 (72), but 'x' is 2 4 6 5 (240); expected the second top of the pooling that"},
+    {X ONE("Upsample", ""), "takes 2 bottoms, not 1"},
     {X ONE("SPP", ""), "spp_param pyramid_height is missing; expected 1 to 12"},
     {X ONE("SPP", "spp_param { pyramid_height: 13 }"), "spp_param pyramid_height is out of range"},
     {X ONE("SPP", "spp_param { pyramid_height: 2 pool: STOCHASTIC }"),

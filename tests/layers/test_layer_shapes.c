@@ -144,6 +144,10 @@ static const struct shape_case shape_cases[] = {
     {"2,3,5,6", ONE("Interp", "interp_param { zoom_factor: 3 }"), "2 3 13 16"},
     {"2,3,9,9", ONE("Interp", "interp_param { shrink_factor: 4 pad_beg: -1 }"), "2 3 2 2"},
     {"2,3,8,8", ONE("SPP", "spp_param { pyramid_height: 3 }"), "2 63"},
+    {"2,3,5,8", UPSAMPLE("upsample_h: 5 upsample_w: 8"), "2 3 5 8"},
+    {"2,3,5,8", UPSAMPLE("scale: 2 pad_out_h: true"), "2 3 5 8"},
+    {"2,3,5,8", UPSAMPLE(""), "2 3 6 8"}, /* a row more than the pooled plane */
+    {"2,3,4,8", UPSAMPLE("scale_h: 2 scale_w: 2"), "2 3 4 8"},
     {"2,3,4,5", ONE("Tile", "tile_param { tiles: 4 }"), "2 12 4 5"},
     {"2,3,4,5", ONE("Reduction", ""), ""},
     {"2,3,4,5", ONE("Reduction", "reduction_param { axis: 2 }"), "2 3"},

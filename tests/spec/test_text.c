@@ -109,9 +109,13 @@ static const struct {
     {"layer { quantization_param { bw_layer_in: 8 } }", false,
      "F:1:9: message \"caffe.LayerParameter\" has no field \"quantization_param\"; it comes from "
      "the Caffe fork of Ristretto"},
-    {"layer { name: 'up' type: 'Upsample'\nupsample_param { scale: 2 } }", false,
-     "F:2:1: layer 'up' (Upsample): message \"caffe.LayerParameter\" has no field "
-     "\"upsample_param\"; it comes from the Caffe fork of SegNet"},
+    {"layer { name: 'bn' type: 'BN'\nbn_param { } }", false,
+     "F:2:1: layer 'bn' (BN): message \"caffe.LayerParameter\" has no field "
+     "\"bn_param\"; it comes from the Caffe fork of PSPNet and SegNet"},
+    {"layer { type: 'SoftmaxWithLoss' loss_param { class_weighting: 2 } }", false,
+     "F:1:46: layer '' (SoftmaxWithLoss): message \"caffe.LossParameter\" has no field "
+     "\"class_weighting\"; it comes from the Caffe fork of SegNet: InfogainLoss with a diagonal "
+     "matrix of these weights does the same"},
     {"layer { type: 'Convolution' convolution_param { hole: 2 } }", false,
      "F:1:49: layer '' (Convolution): message \"caffe.ConvolutionParameter\" has no field "
      "\"hole\"; it comes from the Caffe fork of DeepLab"},
@@ -158,7 +162,7 @@ static const struct {
     {"layer { transform_param { crop_size_l: 16 } }", false,
      "F:1:27: message \"caffe.TransformationParameter\" has no field \"crop_size_l\"; it comes "
      "from a "
-     "Caffe fork that cuts boxes; crop_size cuts squares"},
+     "Caffe fork that cuts boxes; crop_height and crop_width of transform_param do the same"},
     {"layers { layer { name: 'c' type: 'conv' conv_param { } } }\n"
      "layers { layer { lrn_param { } } }",
      false,

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import unittest
+import zlib
 
 sys.path.insert(0, os.path.join(os.environ["abs_top_srcdir"], "tests"))
 from folder_case import FolderCase, h5py, np, run  # noqa: E402
@@ -362,6 +363,54 @@ class MakeSets(FolderCase):
                 (["cifar10", images, out], "is no folder: unpack")]:
             self.bad(*arguments, says=[says])
         self.assertIn("usage: make_sets.py mnist SRC DST.h5", self.good("--help"))
+
+    # ---- scenes
+    def scenes(self, name, *options):
+        said = self.good("scenes", self.path("items"), self.path("photographs.h5"), self.path(name), "--count=16", *options)
+        self.assertIn("16 scenes in train.txt, 2 in test.txt", said)
+        found = []
+        for part in "train", "test":
+            with open(self.path(name, part + ".txt"), encoding="ascii") as f:
+                for line in f:
+                    pair = []
+                    for file in line.split():
+                        with open(self.path(name, file), "rb") as picture:
+                            data = picture.read()
+                        width, height, depth, kind = struct.unpack(">IIBB", data[16:26])
+                        at = data.index(b"IDAT")
+                        rows = zlib.decompress(data[at + 4:at + 4 + struct.unpack(">I", data[at - 4:at])[0]])
+                        self.assertEqual((width, height, depth), (96, 96, 8))
+                        channels = {0: 1, 2: 3}[kind]
+                        pair.append(np.frombuffer(rows, np.uint8).reshape(96, 1 + 96 * channels)[:, 1:].reshape(96, 96, channels))
+                    found.append(pair)
+        return found
+
+    def test_scenes(self):
+        items, labels = RNG.integers(0, 256, (40, 28, 28), dtype=np.uint8), (np.arange(40) % 10).astype(np.uint8)
+        for half in "train", "t10k":
+            self.write("items/%s-images-idx3-ubyte" % half, idx(items))
+            self.write("items/%s-labels-idx1-ubyte" % half, idx(labels))
+        photographs = RNG.integers(0, 256, (10, 3, 100, 99), dtype=np.uint8)
+        with h5py.File(self.path("photographs.h5"), "w") as f:
+            f["data"] = photographs
+        found = self.scenes("s")
+        self.assertEqual(len(found), 18)
+        self.assertEqual(set(np.unique([marks for _, marks in found])), set(range(11)))
+        for number, (image, marks) in enumerate(found):
+            behind = marks[..., 0] == 0
+            self.assertTrue(0.005 < behind.mean() < 0.95)
+            fits = [i for i, photograph in enumerate(photographs[:, ::-1].transpose(0, 2, 3, 1)) for top in range(5) for left in range(4)
+                    if (photograph[top:top + 96, left:left + 96][behind] == image[behind]).all()]
+            self.assertEqual(len(fits), 1, number)
+            self.assertEqual(fits[0] % 5 == 4, number >= 16)  # of other photographs to test than to train
+        again, other = self.scenes("again"), self.scenes("other", "--seed=2")
+        self.assertTrue(all((a[0] == b[0]).all() and (a[1] == b[1]).all() for a, b in zip(found, again)))
+        self.assertFalse(any((a[0] == b[0]).all() for a, b in zip(found, other)))
+        self.bad("scenes", self.path("items"), self.path("photographs.h5"), self.path("s"), says=["s exists already; expected the name of a new"])
+        self.bad("scenes", self.path("items"), self.path("new"), says=["scenes: expected Fashion-MNIST's folder, PHOTOGRAPHS.h5"])
+        with h5py.File(self.path("small.h5"), "w") as f:
+            f["data"] = photographs[:, :, :95]
+        self.bad("scenes", self.path("items"), self.path("small.h5"), self.path("new"), says=["expected photographs of at least 96 x 96"])
 
     def test_a_missing_module_is_one_line(self):
         self.put_idx()

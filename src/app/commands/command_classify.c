@@ -4,10 +4,13 @@
 #include "commands/options_rows.h"
 #include "input/image_input.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "input/class_names.h"
 #include "input/list.h"
@@ -15,13 +18,15 @@
 #include "spec/caffe.pb-c.h"
 #include "spec/text.h"
 #include "util/alloc.h"
+#include "util/file.h"
 #include "util/json.h"
+#include "util/path.h"
 #include "util/progress.h"
 #include "util/units.h"
 
 struct classification {
     struct model_options options;
-    const char *labels, *mean, *blob;
+    const char *labels, *labels_out, *mean, *blob;
     double scale; /* NAN: not given */
     const char *resize;
     struct computing computing;
@@ -36,6 +41,7 @@ struct classification {
     const struct blob *scores;
     bool softmax; /* scores need a softmax to be probabilities */
     int batch, classes;
+    int height, width;      /* size of the plane of scores, with --labels-out; else 1 */
     float *pixels, *values; /* input and scores of one batch */
     struct class_names own; /* names of --labels or of the weights */
     char *const *names;     /* class names: `own`, or the data layer's */
@@ -130,12 +136,12 @@ static int set_transform(struct classification *c, const struct shape *input,
 {
     Caffe__TransformationParameter param = CAFFE__TRANSFORMATION_PARAMETER__INIT;
     struct transform *t = &c->image.transform;
-    int smaller = (int)(input->dim[2] < input->dim[3] ? input->dim[2] : input->dim[3]);
 
     if (c->from.transform)
         param = *c->from.transform;
     param.mirror = false;
-    param.crop_size = 0;
+    param.crop_size = param.crop_height = param.crop_width = 0;
+    param.n_scale_factors = 0;
     if (c->mean) {
         param.mean_file = NULL;
         param.n_mean_value = 0;
@@ -151,7 +157,7 @@ static int set_transform(struct classification *c, const struct shape *input,
     t->out.dim[1] = input->dim[2];
     t->out.dim[2] = input->dim[3];
     if (c->image.side || c->image.as_stored || !shape_equal(&t->in, &t->out))
-        t->crop = smaller;
+        t->crops = true;
     return c->mean ? image_input_set_mean(c->mean, t) : 0;
 }
 
@@ -172,7 +178,7 @@ static void say_transform(const struct classification *c)
         fprintf(stderr, "shorter side %d", c->image.side);
     else
         fprintf(stderr, "resize %lldx%lld", (long long)t->in.dim[2], (long long)t->in.dim[1]);
-    if (t->crop)
+    if (t->crops)
         fprintf(stderr, ", crop %lldx%lld", (long long)t->out.dim[2], (long long)t->out.dim[1]);
     if (t->mean)
         fprintf(stderr, ", mean %s", own->mean_file);
@@ -244,7 +250,13 @@ static int find_scores(struct classification *c)
         return error_set(
             "expected scores for each of the %d images of a batch, found '%s' of shape %s",
             c->batch, c->scores->name, shape_text(shape).text);
-    c->classes = (int)(shape_elems(shape) / (size_t)c->batch);
+    if (c->labels_out && (shape->naxes != 4 || shape->dim[1] > 256))
+        return error_set("--labels-out: expected scores of at most 256 classes for every pixel, N "
+                         "x classes x H x W; found '%s' of shape %s",
+                         c->scores->name, shape_text(shape).text);
+    c->height = c->labels_out ? (int)shape->dim[2] : 1;
+    c->width = c->labels_out ? (int)shape->dim[3] : 1;
+    c->classes = (int)(shape_elems(shape) / (size_t)(c->batch * c->height * c->width));
     if (c->top > c->classes)
         c->top = c->classes;
     return find_names(c);
@@ -269,7 +281,7 @@ static int prepare(struct classification *c, struct log *log)
     model_print_notices(&c->model);
     pixels = shape_elems(&c->input->value.shape);
     return error_status(ALLOC(c->pixels, pixels, "images") || ALLOC(c->which, c->batch, "images") ||
-                        ALLOC(c->values, (size_t)c->batch * (size_t)c->classes, "images"));
+                        ALLOC(c->values, shape_elems(&c->scores->value.shape), "images"));
 }
 
 static void to_probabilities(float *scores, int n)
@@ -297,17 +309,57 @@ static int next_best(const float *scores, int n, int last)
     return best;
 }
 
-static void report(struct classification *c, const char *path, float *scores)
+/* Writes the picture of labels of the image `path`, the class of the best score at every pixel, and
+ * puts its name into `name`. Replaces the scores by each class's share of the pixels. */
+static int labels_write(const struct classification *c, const char *path, float *scores,
+                        struct strbuf *name)
 {
+    const size_t pixels = (size_t)c->height * (size_t)c->width;
+    const char *base = path_base(path), *dot = strrchr(base, '.');
+    struct image image = {.indices = true};
+    struct strbuf file = {.data = NULL};
+    float share[256] = {0};
+    int status = image_set_size(&image, 1, (uint64_t)c->height, (uint64_t)c->width);
+
+    strbuf_printf(name, "%s/%.*s.png", c->labels_out, (int)(dot ? dot - base : 4096), base);
+    if (!status && (status = strbuf_status(name)) == 0 && access(name->data, F_OK) == 0)
+        status = error_set("%s: %s would be its second picture of labels", path, name->data);
+    for (size_t p = 0; p < pixels && !status; p++) {
+        int best = 0;
+
+        for (int k = 1; k < c->classes; k++)
+            best = scores[(size_t)k * pixels + p] > scores[(size_t)best * pixels + p] ? k : best;
+        image.pixels.bytes[p] = (uint8_t)best;
+        share[best] += 1;
+    }
+    for (int k = 0; k < c->classes; k++)
+        scores[k] = share[k] / (float)pixels;
+    if (!status && !(status = image_encode(&image, IMAGE_PNG, 0, &file)))
+        status = file_write(name->data, file.bytes, file.length);
+    strbuf_free(&file);
+    image_free(&image);
+    if (status)
+        strbuf_free(name);
+    return status;
+}
+
+static int report(struct classification *c, const char *path, float *scores)
+{
+    struct strbuf picture = {.data = NULL};
     char number[32];
     int best = -1;
 
-    if (c->softmax)
+    if (c->labels_out && labels_write(c, path, scores, &picture))
+        return -1;
+    if (c->softmax && !c->labels_out)
         to_probabilities(scores, c->classes);
     if (!c->json)
         printf("---------- Prediction for %s ----------\n", path);
     json_object_begin(&c->report);
     json_put_string(&c->report, "image", path);
+    if (c->labels_out)
+        json_put_string(&c->report, "labels", picture.data);
+    strbuf_free(&picture);
     json_put_array(&c->report, "top");
     for (int k = 0; k < c->top; k++) {
         best = next_best(scores, c->classes, best);
@@ -326,6 +378,7 @@ static void report(struct classification *c, const char *path, float *scores)
     }
     json_array_end(&c->report);
     json_object_end(&c->report);
+    return 0;
 }
 
 /* Runs one batch of images forward, layer by layer: the input is written after the first layer,
@@ -333,6 +386,7 @@ static void report(struct classification *c, const char *path, float *scores)
 static int run_batch(struct classification *c, int count)
 {
     struct net *net = c->model.net;
+    const size_t each = shape_elems(&c->scores->value.shape) / (size_t)c->batch;
     struct pass pass = {.seed = 1};
 
     if (net_layer_forward(net, 0, &pass) ||
@@ -345,7 +399,8 @@ static int run_batch(struct classification *c, int count)
         return -1;
     progress_erase(&c->progress);
     for (int i = 0; i < count; i++)
-        report(c, list_path(&c->images, c->which[i]), c->values + (size_t)i * (size_t)c->classes);
+        if (report(c, list_path(&c->images, c->which[i]), c->values + (size_t)i * each))
+            return -1;
     return 0;
 }
 
@@ -411,6 +466,9 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
         {"top", OPTION_COUNT, &c->top, "N", "how many classes to print (default 5)"},
         {"blob", OPTION_TEXT, &c->blob, "NAME",
          "the blob of the scores (default: the last Softmax)"},
+        {"labels-out", OPTION_TEXT, &c->labels_out, "FOLDER",
+         "write each image's labels, the best class of every pixel, as a PNG with a palette to a "
+         "new folder, and print shares of pixels"},
         {"json", OPTION_FLAG, &c->json, NULL, "print JSON instead"},
     };
     const struct command_line line = {
@@ -446,6 +504,9 @@ int command_classify(int argc, char **argv)
         status = list_add(&c.images, argv[i]);
     if (!status)
         status = prepare(&c, &log);
+    if (!status && c.labels_out && mkdir(c.labels_out, 0777))
+        status = error_set("--labels-out: %s: %s; expected the name of a new folder", c.labels_out,
+                           strerror(errno));
     if (!status)
         status = classify(&c);
     release(&c);

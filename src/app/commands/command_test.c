@@ -27,9 +27,9 @@ enum { ENDLESS_BATCHES = 50 }; /* like Caffe's tool, for endless data */
 
 /* Counts for --classes and --confusion. All zero: not counted. */
 struct class_counts {
-    int layer;     /* layer that compares scores, N x classes [x 1 x 1], with labels, N */
-    float ignored; /* label that the layer ignores; NAN: none */
-    int classes;
+    int layer; /* layer that compares scores, N x classes [x pixels], with labels, N [x pixels] */
+    float ignored;              /* label that the layer ignores; NAN: none */
+    int classes, pixels;        /* pixels: labels of a sample */
     struct layer_images images; /* class names, from the first data layer */
     float *values, *labels;     /* scores and labels of one batch; owned */
     int64_t *counts; /* owned; classes x classes: row is the label, column the best score. Then one
@@ -57,7 +57,8 @@ static int parse(struct test_run *t, int argc, char **argv)
     const struct option own[] = {
         {"iterations", OPTION_COUNT, &t->iterations, "N",
          "batches to run (default: one pass over the data)"},
-        {"classes", OPTION_FLAG, &t->per_class, NULL, "print the accuracy of each class, too"},
+        {"classes", OPTION_FLAG, &t->per_class, NULL,
+         "print the accuracy of each class, too; of pixels also IoU, intersection over union"},
         {"confusion", OPTION_TEXT, &t->confusion, "FILE.csv",
          "write the confusion matrix: counts of true and chosen classes"},
         {"force", OPTION_FLAG, &t->force, NULL, "replace FILE.csv if it exists"},
@@ -140,17 +141,19 @@ static int open_classes(struct class_counts *c, const struct test_pass *pass)
         c->ignored = NAN;
     shape = &scores_of(c, net)->value.shape;
     labels = &labels_of(c, net)->value.shape;
-    if (shape->naxes < 2 || shape_elems(labels) != (size_t)shape->dim[0])
-        return error_set("--classes and --confusion: expected one label a sample, found scores "
-                         "'%s' of shape %s and labels of shape %s",
+    c->pixels = shape->naxes < 2 ? 0 : (int)(shape_elems(labels) / (size_t)shape->dim[0]);
+    if (c->pixels < 1 || shape_elems(labels) != (size_t)shape->dim[0] * (size_t)c->pixels ||
+        (c->pixels > 1 && (size_t)c->pixels != shape_count(shape, 2, shape->naxes)))
+        return error_set("--classes and --confusion: expected one label a sample or pixel, found "
+                         "scores '%s' of shape %s and labels of shape %s",
                          scores_of(c, net)->name, shape_text(shape).text, shape_text(labels).text);
     keep_classes(c, net);
     if (pass->rest)
         keep_classes(c, pass->rest);
-    c->classes = (int)(shape_elems(shape) / (size_t)shape->dim[0]);
+    c->classes = (int)(shape_elems(shape) / shape_elems(labels));
     cells = ((size_t)c->classes + 1) * (size_t)c->classes;
     return error_status(ALLOC(c->values, shape_elems(shape), "counts of classes") ||
-                        ALLOC(c->labels, shape->dim[0], "counts of classes") ||
+                        ALLOC(c->labels, shape_elems(labels), "counts of classes") ||
                         ALLOC(c->counts, cells, "counts of classes"));
 }
 
@@ -161,17 +164,19 @@ static int count_classes(struct class_counts *c, const struct net *net, int n)
     if (net_read_blob(net, scores_of(c, net), c->values) ||
         net_read_blob(net, labels_of(c, net), c->labels))
         return -1;
-    for (int i = 0; i < n; i++) {
-        const float *row = c->values + (size_t)i * (size_t)c->classes;
+    for (size_t i = 0, pixels = (size_t)c->pixels; i < (size_t)n * pixels; i++) {
+        const float *row = c->values + i / pixels * pixels * (size_t)c->classes + i % pixels;
         int label = (int)c->labels[i], best = 0, above = 0;
 
         if (label < 0 || label >= c->classes || c->labels[i] != (float)label ||
             c->labels[i] == c->ignored)
             continue;
         for (int k = 0; k < c->classes; k++) {
+            const float score = row[(size_t)k * pixels], most = row[(size_t)best * pixels];
+
             /* like Accuracy: a tie is not a hit */
-            best = row[k] > row[best] || (best == label && row[k] >= row[best]) ? k : best;
-            above += k != label && !(row[k] < row[label]);
+            best = score > most || (best == label && score >= most) ? k : best;
+            above += k != label && !(score < row[(size_t)label * pixels]);
         }
         counts_of(c, label)[best]++;
         counts_of(c, c->classes)[label] += above < FIVE;
@@ -211,30 +216,56 @@ static int64_t samples_of(const struct class_counts *c, int label)
     return n;
 }
 
+/* Returns the intersection of a label and a class over their union, in percent; NAN for none. */
+static double union_of(const struct class_counts *c, int label)
+{
+    int64_t either = samples_of(c, label) - counts_of(c, label)[label];
+
+    for (int k = 0; k < c->classes; k++)
+        either += counts_of(c, k)[label];
+    return percent(counts_of(c, label)[label], either);
+}
+
+static double mean_union(const struct class_counts *c)
+{
+    double sum = 0, n = 0;
+
+    for (int k = 0; k < c->classes; k++) {
+        double one = union_of(c, k);
+
+        sum += isnan(one) ? 0 : one;
+        n += !isnan(one);
+    }
+    return sum / n;
+}
+
 static void print_classes(const struct class_counts *c, FILE *to)
 {
+    const bool pixels = c->pixels > 1;
     int64_t right = 0, among = 0, all = 0;
     char number[16];
 
-    fprintf(to, "%-24s %8s %9s %9s\n", "class", "samples", "accuracy", "top-5");
+    fprintf(to, "%-24s %8s %9s %9s\n", "class", pixels ? "pixels" : "samples", "accuracy",
+            pixels ? "IoU" : "top-5");
     for (int label = 0; label < c->classes; label++) {
         int64_t hits = counts_of(c, label)[label], five = counts_of(c, c->classes)[label],
                 n = samples_of(c, label);
 
         if (n)
             fprintf(to, "%-24s %8lld %7.1f %% %7.1f %%\n", name_of(c, label, number, sizeof number),
-                    (long long)n, percent(hits, n), percent(five, n));
+                    (long long)n, percent(hits, n), pixels ? union_of(c, label) : percent(five, n));
         right += hits;
         among += five;
         all += n;
     }
-    fprintf(to, "%-24s %8lld %7.1f %% %7.1f %%\n", "all", (long long)all, percent(right, all),
-            percent(among, all));
+    fprintf(to, "%-24s %8lld %7.1f %% %7.1f %%\n", pixels ? "all, mean IoU" : "all", (long long)all,
+            percent(right, all), pixels ? mean_union(c) : percent(among, all));
 }
 
 /* Writes all classes' scores, even without samples, and the confusion matrix, labels by rows. */
 static void put_classes(const struct class_counts *c, struct json *json)
 {
+    int64_t right = 0, all = 0;
     char number[16];
 
     json_put_array(json, "classes");
@@ -249,9 +280,17 @@ static void put_classes(const struct class_counts *c, struct json *json)
         json_put_int(json, "samples", n);
         json_put_double(json, "accuracy", percent(counts_of(c, label)[label], n) / 100);
         json_put_double(json, "top_5", percent(counts_of(c, c->classes)[label], n) / 100);
+        if (c->pixels > 1)
+            json_put_double(json, "iou", union_of(c, label) / 100);
+        right += counts_of(c, label)[label];
+        all += n;
         json_object_end(json);
     }
     json_array_end(json);
+    if (c->pixels > 1) {
+        json_put_double(json, "mean_iou", mean_union(c) / 100);
+        json_put_double(json, "pixel_accuracy", percent(right, all) / 100);
+    }
     json_put_array(json, "confusion");
     for (int label = 0; label < c->classes; label++) {
         json_array_begin(json);

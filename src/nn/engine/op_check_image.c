@@ -137,6 +137,21 @@ static int interp_check(const struct op_args *args)
 const struct op_signature op_signature_interp = {
     {1, 1}, {1, 1}, .blind_backward = true, .check = interp_check};
 
+static int upsample_check(const struct op_args *args)
+{
+    if (op_check_spatial(args) || op_check_keeps_channels(args))
+        return -1;
+    return shape_equal(op_bottom_shape(args, 0), op_bottom_shape(args, 1))
+               ? 0
+               : error_set("the mask '%s' is %s, but '%s' is %s; expected the second top of the "
+                           "pooling that this layer undoes",
+                           op_bottom_name(args, 1), shape_text(op_bottom_shape(args, 1)).text,
+                           op_bottom_name(args, 0), shape_text(op_bottom_shape(args, 0)).text);
+}
+
+const struct op_signature op_signature_upsample = {
+    {2, 2}, {1, 1}, .no_gradient_to = 1u << 1, .check = upsample_check};
+
 /* Checks that no bin of a level lies in the padding alone, as the first or the last could. */
 static int spp_check_level(const struct shape *x, int level)
 {

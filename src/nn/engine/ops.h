@@ -51,6 +51,7 @@
     X(SHUFFLE, shuffle, "channel shuffle", ARGS)                    \
     X(INTERP, interp, "interp", ARGS)                               \
     X(SPP, spp, "SPP", ARGS)                                        \
+    X(UPSAMPLE, upsample, "upsample", NONE)                         \
     X(SIGMOID_LOSS, sigmoid_loss, "sigmoid loss", LOSS)             \
     X(EUCLIDEAN_LOSS, euclidean_loss, "Euclidean loss", NONE)       \
     X(HINGE_LOSS, hinge_loss, "hinge loss", ARGS)                   \
@@ -343,6 +344,11 @@ struct spp_args {
     enum pool_method method;
     int levels;
 };
+
+/* OP_UPSAMPLE undoes MAX pooling. Bottoms: x, and the places of maxima, of x's shape. y has x's
+ * samples and channels, and any spatial sizes. In each plane y[place[i]] = x[i], and 0 elsewhere;
+ * the last i of a place counts, and a place of -1 is none. dx[i] = dy[place[i]], as in SegNet also
+ * for an i that does not count. A place that is no pixel of the plane is an error. */
 
 /* All losses: y is one number, the divisor D is at least 1; dx = dy (the loss weight) times the
  * derivative. Labels get no gradient. */

@@ -9,7 +9,7 @@
 /* Random draws: two for each colour, one for contrast's place, five for each try at a window. */
 enum {
     DRAW_COLOR = AUGMENT_FIRST_DRAW,
-    DRAW_ORDER = DRAW_COLOR + 2 * AUGMENT_COLORS,
+    DRAW_ORDER = DRAW_COLOR + 2 * AUGMENT_COLORS, /* 9, the last before AUGMENT_FREE_DRAW */
     DRAW_WINDOW = 16,
     DRAWS_OF_WINDOW = 5,
     MOST_ATTEMPTS = 1000

@@ -8,8 +8,8 @@
 #include "spec/caffe.pb-c.h"
 #include "util/rng.h"
 
-/* First index of a sample's random draws that this file uses; transform.c uses the lower ones. */
-enum { AUGMENT_FIRST_DRAW = 3 };
+/* This file's first random draw, and a later one that is, like the lower ones, transform.c's. */
+enum { AUGMENT_FIRST_DRAW = 3, AUGMENT_FREE_DRAW = 10 };
 
 enum augment_color { AUGMENT_BRIGHTNESS, AUGMENT_CONTRAST, AUGMENT_SATURATION, AUGMENT_COLORS };
 

@@ -123,7 +123,14 @@ static int picks_read(struct feeder *f, uint64_t generation)
     return 0;
 }
 
-/* Delivers field 0 of one sample, through the transform if there is one. */
+/* Returns true if labels are planes, which get the image's transform. */
+static bool has_planes(const struct feeder *f)
+{
+    return f->has_transform && f->source->nfields == 3;
+}
+
+/* Delivers field 0 of one sample, through the transform if there is one, and planes of labels.
+ * Layers in one order draw alike. */
 static int image_deliver(const struct feeder *f, const struct slot *slot, int sample,
                          struct record *record)
 {
@@ -131,13 +138,17 @@ static int image_deliver(const struct feeder *f, const struct slot *slot, int sa
     size_t place = (size_t)sample * f->elems[0];
     float *values = slot->field[0] ? slot->field[0] + place : NULL;
 
+    if (has_planes(f))
+        return transform_pair(&f->transform, record, f->o.seed, f->o.order_layer, global, values,
+                              slot->field[1] + (size_t)sample * f->elems[1],
+                              slot->field[2] + (size_t)sample * f->elems[2]);
     if (f->o.bytes && record->type == SOURCE_U8)
-        return transform_cut(&f->transform, record, f->o.seed, f->o.layer_index, global,
+        return transform_cut(&f->transform, record, f->o.seed, f->o.order_layer, global,
                              &slot->windows[sample], slot->pixels + place);
     if (f->o.bytes)
         slot->windows[sample] = (struct engine_window){.values = values};
     if (f->has_transform)
-        return transform_apply(&f->transform, record, f->o.seed, f->o.layer_index, global, values);
+        return transform_apply(&f->transform, record, f->o.seed, f->o.order_layer, global, values);
     if (record_to_planes(record))
         return -1;
     source_floats(record->data, record->type, f->elems[0], values);
@@ -180,7 +191,7 @@ static int sample_fill(struct feeder *f, const struct slot *slot, int sample, st
     atomic_fetch_add_explicit(&f->records, 1, memory_order_relaxed);
     if (image_deliver(f, slot, sample, record))
         return -1;
-    if (f->source->nfields > 1)
+    if (f->source->nfields > 1 && !has_planes(f))
         memcpy(slot->field[1] + (size_t)sample * f->elems[1], record_labels(record),
                f->elems[1] * sizeof(float));
     return 0;

@@ -26,7 +26,7 @@ struct feeder_options {
     uint64_t first_sample; /* first sample of pass 0 of rank 0 */
     uint64_t seed;
     int layer_index;
-    int order_layer; /* layer index from which the order is drawn */
+    int order_layer; /* layer index from which order, crop, mirror and colours are drawn */
     enum shuffle shuffle;
     int depth;       /* batches in the ring, including the borrowed one; >= 2 */
     int max_threads; /* for sources of single records; 0: the cores of this process, at least 2 */

@@ -1,4 +1,4 @@
-/* ImageData's source: image files from a list, decoded and resized one by one. */
+/* A source of image files from a list, with labels or pictures of labels, decoded one by one. */
 #include "input/source_internal.h"
 
 #include "input/list.h"
@@ -26,31 +26,52 @@ static void set_labels(const struct images *self, uint64_t number, struct record
 {
     const struct list *list = &self->list;
 
-    out->labels = list->nvalues ? list->value + number * (uint64_t)list->nvalues : NULL;
-    out->label = out->labels ? *out->labels : (float)list->label[number];
+    out->labels = list->nvalues > 0 ? list->value + number * (uint64_t)list->nvalues : NULL;
+    out->label = out->labels         ? *out->labels
+                 : list->nvalues < 0 ? (float)self->o.ignore
+                                     : (float)list->label[number];
+}
+
+/* Loads and decodes the file `name` of image `number`. Damage sets out->damaged. */
+static int file_read(const struct images *self, uint64_t number, const char *name,
+                     enum image_color color, struct record *out)
+{
+    bool labels = color == IMAGE_INDICES;
+    struct strbuf *file = labels ? &out->label_file : &out->file;
+    struct image *image = labels ? &out->label_decoded : &out->decoded;
+    unsigned long long n = number;
+    char path[4096];
+    int status;
+
+    if ((size_t)snprintf(path, sizeof path, "%s%s", self->root, name) >= sizeof path)
+        return error_set("%s: the name of image %llu is too long", self->source.path, n);
+    if (file_load(file, path, MAX_FILE_BYTES)) {
+        out->damaged = access(path, F_OK) != 0 && errno == ENOENT;
+        return error_context("%s, image %llu", self->source.path, n);
+    }
+    status = image_decode(file->bytes, file->length, color, image);
+    if (!status && labels &&
+        (image->height != out->decoded.height || image->width != out->decoded.width))
+        status = error_set("a picture of labels of %d x %d (height x width), but its image %s is "
+                           "%d x %d; expected one size",
+                           image->height, image->width, list_path(&self->list, number),
+                           out->decoded.height, out->decoded.width);
+    out->damaged = status != 0;
+    return status ? error_context("%s, image %llu: %s", self->source.path, n, path) : 0;
 }
 
 static int images_read(struct source *source, uint64_t number, struct record *out)
 {
     struct images *self = (struct images *)source;
-    const char *name = list_path(&self->list, number);
-    char path[4096];
+    const char *picture = list_picture(&self->list, number);
 
-    if ((size_t)snprintf(path, sizeof path, "%s%s", self->root, name) >= sizeof path)
-        return error_set("%s: the name of image %llu is too long", source->path,
-                         (unsigned long long)number);
     out->damaged = false;
     set_labels(self, number, out);
-    if (file_load(&out->file, path, MAX_FILE_BYTES)) {
-        out->damaged = access(path, F_OK) != 0 && errno == ENOENT;
-        return error_context("%s, image %llu", source->path, (unsigned long long)number);
-    }
-    if (image_decode(out->file.bytes, out->file.length, self->o.color, &out->decoded) ||
-        record_set_image(out, &out->decoded, self->o.height, self->o.width)) {
-        out->damaged = true;
-        return error_context("%s, image %llu: %s", source->path, (unsigned long long)number, path);
-    }
-    return 0;
+    if (file_read(self, number, list_path(&self->list, number), self->o.color, out) ||
+        (picture && file_read(self, number, picture, IMAGE_INDICES, out)))
+        return -1;
+    out->label_image = picture ? &out->label_decoded : NULL;
+    return record_set_image(out, &out->decoded, self->o.height, self->o.width);
 }
 
 static int images_read_label(struct source *source, uint64_t number, float *label)
@@ -144,7 +165,10 @@ static int folders_read(const struct list *list, struct class_names *out)
 int source_open_image_list(const char *list, const struct image_list_options *o,
                            struct source **out)
 {
+    static const int forms[] = {
+        [IMAGE_LABELS_PICTURE] = LIST_PAIRS, [IMAGE_LABELS_NONE] = LIST_PATHS};
     struct images *self = source_create(sizeof *self, &images_i, list);
+    struct source_field *field = self ? self->source.field : NULL;
     int status;
 
     *out = NULL;
@@ -152,12 +176,25 @@ int source_open_image_list(const char *list, const struct image_list_options *o,
         return -1;
     self->o = *o;
     if (o->nlabels)
-        self->source.field[1].shape = (struct shape){.naxes = 1, .dim = {o->nlabels}};
-    status = list_read_file(&self->list, list, o->nlabels);
+        field[1].shape = (struct shape){.naxes = 1, .dim = {o->nlabels}};
+    status = list_read_file(&self->list, list, o->nlabels ? o->nlabels : forms[o->labels]);
     if (status == 0) {
         self->source.nrecords = self->list.count;
         self->root = root_find(o->root, o->base_file, list_path(&self->list, 0));
         status = error_status(!self->root || folders_read(&self->list, &self->source.folders));
     }
-    return source_open_records(&self->source, status, true, out);
+    if (source_open_records(&self->source, status, true, out))
+        return -1;
+    if (!o->labels)
+        return 0;
+    self->source.remark = NULL; /* it is about labels in an image */
+    field[1].shape = field[0].shape;
+    field[1].shape.dim[0] = 1;
+    field[2].shape = (struct shape){.naxes = 3, .dim = {1, 1, 2}};
+    field[2].type = SOURCE_F32;
+    if (!source_add_field(&self->source, "size"))
+        return 0;
+    source_close(*out);
+    *out = NULL;
+    return -1;
 }

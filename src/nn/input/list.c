@@ -165,8 +165,54 @@ static int line_parse(struct list *list, char *line)
     return add(list, (uint64_t)(line - list->text.data) + quoted, label);
 }
 
+/* Ends the next path of a line with a NUL and moves *rest behind it. Returns NULL at the end. */
+static char *path_take(char **rest)
+{
+    char *path = *rest + strspn(*rest, BLANKS), *end = path + word_length(path);
+    char *quote = *path == '"' ? strchr(path + 1, '"') : NULL;
+
+    if (!*path)
+        return NULL;
+    if (quote > path + 1) {
+        path++;
+        end = quote;
+    }
+    *rest = *end ? end + 1 : end;
+    *end = '\0';
+    return path;
+}
+
+/* Parses a line of paths: LIST_PAIRS or LIST_PATHS. */
+static int paths_parse(struct list *list, char *line)
+{
+    char *rest = line, *path = path_take(&rest), *picture, *more;
+
+    if (!path)
+        return 0;
+    if (list->nvalues == LIST_PAIRS) {
+        picture = path_take(&rest);
+        more = path_take(&rest);
+        if (!picture || more)
+            return error_set("'%.200s' %s%.200s%s; expected \"IMAGE LABELS\", the paths of two "
+                             "pictures, in double quotes if they have blanks",
+                             path, more ? "has a third path, '" : "has no picture of labels",
+                             more ? more : "", more ? "'" : "");
+        if (is_number(picture))
+            return error_set("'%.200s' has the label %.200s; expected the path of a picture of "
+                             "labels (ImageData reads labels)",
+                             path, picture);
+        if (ALLOC_ROOM(list->picture, list->count, "a list of images"))
+            return -1;
+        list->picture[list->count] = (uint64_t)(picture - list->text.data);
+    }
+    return add(list, (uint64_t)(path - list->text.data), 0);
+}
+
 int list_read_file(struct list *list, const char *path, int nvalues)
 {
+    const char *form = nvalues == LIST_PAIRS   ? "IMAGE LABELS"
+                       : nvalues == LIST_PATHS ? "IMAGE"
+                                               : "PATH LABEL";
     char *line, *rest;
     long number = 1;
 
@@ -174,22 +220,20 @@ int list_read_file(struct list *list, const char *path, int nvalues)
     if (file_load(&list->text, path, MAX_LIST_BYTES))
         goto fail;
     if (memchr(list->text.data, '\0', list->text.length)) {
-        error_set(
-            "%s: not a text file (it has zero bytes); expected a line \"PATH LABEL\" for every "
-            "image",
-            path);
+        error_set("%s: not a text file (it has zero bytes); expected a line \"%s\" for every image",
+                  path, form);
         goto fail;
     }
     if (strbuf_add(&list->text, "", 1, "a list of images"))
         goto fail;
     rest = list->text.data + utf8_mark(list->text.data);
     for (; (line = strsep(&rest, "\n")) != NULL; number++)
-        if (line_parse(list, line)) {
+        if (nvalues < 0 ? paths_parse(list, line) : line_parse(list, line)) {
             error_context("%s:%ld", path, number);
             goto fail;
         }
     if (list->count == 0) {
-        error_set("%s: lists no images; expected a line \"PATH LABEL\" for every image", path);
+        error_set("%s: lists no images; expected a line \"%s\" for every image", path, form);
         goto fail;
     }
     return 0;
@@ -350,9 +394,15 @@ const char *list_path(const struct list *list, uint64_t n)
     return list->text.data + list->start[n];
 }
 
+const char *list_picture(const struct list *list, uint64_t n)
+{
+    return list->picture ? list->text.data + list->picture[n] : NULL;
+}
+
 void list_free(struct list *list)
 {
     class_names_free(&list->classes);
+    free(list->picture);
     free(list->start);
     free(list->label);
     free(list->value);

@@ -11,16 +11,23 @@ struct list {
     struct strbuf text; /* the list file, or names one after another; each NUL-terminated */
     uint64_t *start;    /* owned; count offsets into text */
     int32_t *label;     /* owned; count labels, zeros if `value` has the labels */
-    int nvalues;        /* real labels of an image; 0: one integer label */
+    int nvalues;        /* real labels of an image; 0: one integer label; or LIST_... */
     float *value;       /* owned; count x nvalues */
+    uint64_t *picture;  /* owned; count offsets of pictures of labels; NULL without LIST_PAIRS */
     uint64_t count;
     struct class_names classes; /* names of the class folders, else none; owned */
 };
 
+/* Forms of a line without numbers. A path with blanks is in double quotes. */
+enum {
+    LIST_PAIRS = -1, /* two paths: an image and its picture of labels */
+    LIST_PATHS = -2  /* a path; more words are ignored */
+};
+
 /* Reads a text file with a line "PATH LABEL" for every image. Lines are split at the last blank;
  * PATH may be in double quotes; empty lines are ignored. nvalues > 0: that many numbers instead of
- * one label. Errors name file and line: unreadable, no label, label not an integer, wrong number of
- * labels, no lines. */
+ * one label; < 0: LIST_.... Errors name file and line: unreadable, no label, label not an integer,
+ * wrong number of labels or paths, no lines. */
 int list_read_file(struct list *list, const char *path, int nvalues);
 
 /* Reads a folder with a folder of images for every class. Classes in the order of names have labels
@@ -34,6 +41,9 @@ int list_read_folder(struct list *list, const char *path, const char *classes);
 int list_add(struct list *list, const char *path);
 
 const char *list_path(const struct list *list, uint64_t n);
+
+/* Returns the path of image n's picture of labels; NULL without LIST_PAIRS. */
+const char *list_picture(const struct list *list, uint64_t n);
 
 void list_free(struct list *list);
 

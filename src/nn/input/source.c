@@ -15,8 +15,10 @@ void record_free(struct record *record)
     strbuf_free(&record->file);
     strbuf_free(&record->planes);
     strbuf_free(&record->cut);
+    strbuf_free(&record->label_file);
     image_free(&record->decoded);
     image_free(&record->resized);
+    image_free(&record->label_decoded);
     *record = (struct record){0};
 }
 
@@ -183,7 +185,10 @@ static int mark_record(struct source *source, uint64_t n, unsigned char digest[3
         if (!status || record.damaged) { /* hashed as stored; later reading reports damage */
             status = 0;
             sha256_update(&hash, record.file.bytes, record.file.length);
-            sha256_update(&hash, record_labels(&record), source_field_bytes(&source->field[1]));
+            sha256_update(&hash, record.label_file.bytes, record.label_file.length);
+            sha256_update(&hash, record_labels(&record),
+                          record.labels ? source_field_bytes(&source->field[1])
+                                        : sizeof record.label);
         }
         record_free(&record);
     } else {

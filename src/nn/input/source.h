@@ -23,9 +23,12 @@ struct record {
                                   `shape`; NULL once record_to_planes ran */
     float label;               /* the first label */
     const float *labels;       /* the source's labels, if a record has several; NULL: one label */
-    struct strbuf file, planes;    /* the record as stored; its planes, C x H x W */
-    struct image decoded, resized; /* the decoded image; scratch memory for resizing */
-    struct strbuf cut;             /* memory for transform_apply */
+    const struct image *label_image; /* label of each pixel of `image`; NULL: `label` for all */
+    struct strbuf file, planes;      /* the record as stored; its planes, C x H x W */
+    struct image decoded, resized;   /* the decoded image; scratch memory for resizing */
+    struct strbuf cut;               /* memory for transform_apply */
+    struct strbuf label_file;        /* the picture of labels as stored; empty: none */
+    struct image label_decoded;      /* the decoded picture of labels */
     bool damaged; /* true if reading failed because of the record's content, not the disk */
 };
 
@@ -97,17 +100,29 @@ struct source {
 int source_open_images(const char *path, bool with_labels, enum image_color color,
                        struct source **out);
 
+enum image_labels {
+    IMAGE_LABELS_ONE,    /* one label, or nlabels labels, of an image */
+    IMAGE_LABELS_NONE,   /* a plane of labels: `ignore` for every pixel. From here on, Caffe's order
+                          */
+    IMAGE_LABELS_ALL,    /* a plane of labels: the image's one label for every pixel */
+    IMAGE_LABELS_PICTURE /* a plane of labels: the picture of labels on the list */
+};
+
 struct image_list_options {
     const char *root;       /* text put before every path, with no slash added; "" for none */
     int height, width;      /* size to which images are resized; 0: their own size */
     enum image_color color; /* ImageData's is_color: IMAGE_COLOR or IMAGE_GRAY */
     int nlabels;            /* number of labels (reals) of an image; 0: one integer label */
-    const char *base_file;  /* file beside which the root is tried if not found as given; or NULL */
+    enum image_labels labels;
+    int ignore;            /* label of pixels that have no label */
+    const char *base_file; /* file beside which the root is tried if not found as given; or NULL */
 };
 
 /* Opens ImageData's `list`: a line "PATH LABEL" for every image (list_read_file). Fields are those
- * of source_open_images, with nlabels labels; records are read singly. Errors: list missing or
- * empty, a line without a label (with its number), first image missing or damaged. */
+ * of source_open_images, with nlabels labels; records are read singly. With planes of labels, field
+ * 1 is 1 x H x W of the first image, and field 2 the image's rows and columns in the batch, 1 x 1 x
+ * 2. Errors: list missing or empty, a line without a label (with its number), first image missing
+ * or damaged, a picture of labels that is none, or has another size than its image. */
 int source_open_image_list(const char *list, const struct image_list_options *o,
                            struct source **out);
 

@@ -1,7 +1,7 @@
 /* transform_param: y = (x - mean) * scale on a crop, maybe mirrored.
  *
- * The mean image has the record's size and is cut at the same window as the record. Window and
- * mirror of a sample depend on its global index alone. */
+ * The mean image has the record's size and is cut at the same window as the record. Window, mirror
+ * and scale of a sample depend on its global index alone, so that labels get the image's. */
 #include "input/transform.h"
 
 #include "engine/image_plane.h"
@@ -13,12 +13,13 @@
 #include "util/strbuf.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Index of each random draw of a sample. */
-enum { DRAW_MIRROR, DRAW_ROW, DRAW_COLUMN };
+enum { DRAW_MIRROR, DRAW_ROW, DRAW_COLUMN, DRAW_FACTOR = AUGMENT_FREE_DRAW };
 
 static const char *size_text(const struct shape *shape, char *buffer, size_t size)
 {
@@ -71,10 +72,67 @@ static int means_set(const float *value, size_t n, struct transform *t)
     return 0;
 }
 
-int transform_create(const Caffe__TransformationParameter *param, const struct shape *record,
-                     bool train, const char *base_file, struct transform *out)
+int transform_crop(const Caffe__TransformationParameter *p, int64_t crop[2])
+{
+    bool sides = p->crop_height || p->crop_width;
+
+    if (sides && (p->crop_size || !p->crop_height || !p->crop_width))
+        return error_set(
+            "transform_param: crop_size %lu, crop_height %lu, crop_width %lu; expected "
+            "crop_size, or height and width",
+            (unsigned long)p->crop_size, (unsigned long)p->crop_height,
+            (unsigned long)p->crop_width);
+    crop[0] = sides ? p->crop_height : p->crop_size;
+    crop[1] = sides ? p->crop_width : p->crop_size;
+    return 0;
+}
+
+int transform_crop_fits(const int64_t crop[2], const struct shape *image, const char *where)
+{
+    char text[64];
+
+    if (crop[0] <= image->dim[1] && crop[1] <= image->dim[2])
+        return 0;
+    snprintf(text, sizeof text, crop[0] == crop[1] ? "crop_size %lld" : "the crop of %lld x %lld",
+             (long long)crop[0], (long long)crop[1]);
+    return error_set("%s is larger than %s of %lld x %lld (height x width)", text, where,
+                     (long long)image->dim[1], (long long)image->dim[2]);
+}
+
+/* Checks what goes with planes of labels, and sets the factors that scale image and labels. */
+static int planes_set(const Caffe__TransformationParameter *param,
+                      const struct transform_planes *planes, struct transform *t)
+{
+    if (!planes)
+        return param->n_scale_factors == 0
+                   ? 0
+                   : error_set("transform_param: scale_factors scales images and pictures of "
+                               "labels alike; expected ImageSegData or DenseImageData");
+    if (param->random_aspect_ratio_param)
+        return error_set("transform_param: random_aspect_ratio_param does not cut pictures of "
+                         "labels; expected crop_size and scale_factors");
+    if (param->n_scale_factors > TRANSFORM_MAX_FACTORS || (param->n_scale_factors && t->mean))
+        return error_set("transform_param: %zu scale_factors%s; expected at most %d, without "
+                         "mean_file",
+                         param->n_scale_factors, t->mean ? " and mean_file" : "",
+                         TRANSFORM_MAX_FACTORS);
+    for (size_t i = 0; i < param->n_scale_factors; i++) {
+        t->factor[i] = param->scale_factors[i];
+        if (!(t->factor[i] >= 0.01f && t->factor[i] <= 100))
+            return error_set("transform_param: scale_factors %g; expected 0.01 to 100",
+                             (double)t->factor[i]);
+    }
+    t->nfactors = t->random_crop ? (int)param->n_scale_factors : 0;
+    t->ignore = planes->ignore;
+    return 0;
+}
+
+int transform_create_pair(const Caffe__TransformationParameter *param,
+                          const struct transform_planes *planes, const struct shape *record,
+                          bool train, const char *base_file, struct transform *out)
 {
     struct transform t = {.scale = 1, .random_crop = train, .in = *record, .out = *record};
+    int64_t crop[2];
     bool mean_file;
 
     *out = (struct transform){0};
@@ -88,25 +146,26 @@ int transform_create(const Caffe__TransformationParameter *param, const struct s
     mean_file = param->mean_file && param->mean_file[0];
     t.scale = param->scale;
     t.mirror = param->mirror;
-    if (param->crop_size > record->dim[1] || param->crop_size > record->dim[2])
-        return error_set("transform_param: crop_size %lu is larger than the image, %lldx%lld "
-                         "(height x width)",
-                         (unsigned long)param->crop_size, (long long)record->dim[1],
-                         (long long)record->dim[2]);
+    t.pads = planes && planes->pads && !mean_file;
+    if (transform_crop(param, crop))
+        return -1;
+    if (!t.pads && transform_crop_fits(crop, record, "the image"))
+        return error_context("transform_param");
     if (augment_create(param, record->dim[0], &t.augment))
         return -1;
     if (!train)
         t.augment = (struct augment){.attempts = 0};
-    t.crop = (int)param->crop_size;
-    if (t.crop)
-        t.out.dim[1] = t.out.dim[2] = t.crop;
+    t.crops = crop[0] > 0;
+    t.out.dim[1] = t.crops ? crop[0] : record->dim[1];
+    t.out.dim[2] = t.crops ? crop[1] : record->dim[2];
     if (mean_file && param->n_mean_value)
         return error_set(
             "transform_param: both mean_file ('%s') and mean_value are given; expected "
             "one of them",
             param->mean_file);
     if ((mean_file && mean_load(param->mean_file, base_file, &t)) ||
-        (param->n_mean_value && means_set(param->mean_value, param->n_mean_value, &t))) {
+        (param->n_mean_value && means_set(param->mean_value, param->n_mean_value, &t)) ||
+        planes_set(param, planes, &t)) {
         transform_free(&t);
         return -1;
     }
@@ -138,14 +197,12 @@ int transform_accepts(const struct transform *t, const struct shape *shape)
             "the image is %s, but the mean image and the first one are %s (C x H x W); "
             "mean_value, one per channel, works at any size",
             found, expected);
-    if (!t->crop)
+    if (!t->crops)
         return error_set(
             "the image is %s, but the first one is %s (C x H x W); sizes may vary only "
             "with crop_size",
             found, expected);
-    if (shape->dim[1] < t->crop || shape->dim[2] < t->crop)
-        return error_set("the image is %s (C x H x W), smaller than crop_size %d", found, t->crop);
-    return 0;
+    return t->pads ? 0 : transform_crop_fits(t->out.dim + 1, shape, "the image");
 }
 
 int transform_takes(const struct transform *t, enum source_type type)
@@ -160,24 +217,34 @@ static struct engine_window window_of(const struct transform *t, const struct sh
                                       const struct rng *rng)
 {
     int64_t rows = shape->dim[1] - t->out.dim[1], columns = shape->dim[2] - t->out.dim[2];
-    struct engine_window window = {.top = (int32_t)(rows / 2), .left = (int32_t)(columns / 2)};
+    struct engine_window window;
 
-    assert(rows >= 0 && columns >= 0); /* transform_accepts has checked this */
+    assert(t->pads || (rows >= 0 && columns >= 0)); /* transform_accepts has checked this */
+    rows = rows < 0 ? 0 : rows;
+    columns = columns < 0 ? 0 : columns;
+    window = (struct engine_window){.top = (int32_t)(rows / 2), .left = (int32_t)(columns / 2)};
     window.mirror = t->mirror && rng_below(rng, DRAW_MIRROR, 2);
-    if (t->crop && t->random_crop) {
+    if (t->crops && t->random_crop) {
         window.top = (int32_t)rng_below(rng, DRAW_ROW, (uint32_t)(rows + 1));
         window.left = (int32_t)rng_below(rng, DRAW_COLUMN, (uint32_t)(columns + 1));
     }
     return window;
 }
 
-/* Cuts a box of the record into planes of the size `t->out`. Resizes the box where its size
- * differs, and the record's image where it is not yet resized. */
+/* Returns the part of `t->out` that an image of that shape fills. */
+static struct image_box filled(const struct transform *t, const struct shape *shape)
+{
+    return (struct image_box){
+        .height = (int)(shape->dim[1] < t->out.dim[1] ? shape->dim[1] : t->out.dim[1]),
+        .width = (int)(shape->dim[2] < t->out.dim[2] ? shape->dim[2] : t->out.dim[2])};
+}
+
+/* Cuts a box of the record into planes of rows x columns. Resizes the box where its size differs,
+ * and the record's image where it is not yet resized. */
 static int box_cut(const struct transform *t, struct record *record, const struct image_box *box,
-                   uint8_t *out)
+                   int rows, int columns, uint8_t *out)
 {
     const int height = (int)record->shape.dim[1], width = (int)record->shape.dim[2];
-    const int rows = (int)t->out.dim[1], columns = (int)t->out.dim[2];
     const struct image_box all = {.height = rows, .width = columns};
     struct image_view view = {record->data, 1, height, width, (size_t)width}, part;
 
@@ -203,19 +270,21 @@ int transform_cut(const struct transform *t, struct record *record, uint64_t see
                   uint64_t sample, struct engine_window *window, uint8_t *out)
 {
     const struct rng rng = rng_make(seed, RNG_AUGMENT, (uint32_t)layer_index, sample);
-    struct image_box box;
+    struct image_box box = filled(t, &record->shape);
+    const int rows = box.height, columns = box.width;
 
     *window = window_of(t, &record->shape, &rng);
-    box = (struct image_box){window->top, window->left, (int)t->out.dim[1], (int)t->out.dim[2]};
+    box.top = window->top;
+    box.left = window->left;
     if (t->augment.attempts > 0) {
         if (record_to_planes(record)) /* resize as a whole before the second resizing */
             return -1;
         box = augment_window(&t->augment, &record->shape, &rng);
         window->top = window->left = 0;
     }
-    if (box_cut(t, record, &box, out))
+    if (box_cut(t, record, &box, rows, columns, out))
         return -1;
-    augment_colors(&t->augment, &rng, t->in.dim[0], t->out.dim[1] * t->out.dim[2], out);
+    augment_colors(&t->augment, &rng, t->in.dim[0], (int64_t)rows * columns, out);
     return 0;
 }
 
@@ -231,16 +300,32 @@ struct engine_images_args transform_args(const struct transform *t)
                                        .scale = t->scale};
 }
 
+/* Converts a plane of bytes, smaller than `out`, and fills the rest by 0. */
+static void plane_pad(const struct transform *t, struct engine_images_args args,
+                      const struct engine_window *window, int64_t channel, const uint8_t *from,
+                      float *out)
+{
+    const int64_t rows = args.height, width = t->out.dim[2];
+
+    memset(out, 0, (size_t)(t->out.dim[1] * width) * sizeof *out);
+    args.height = 1;
+    out += window->mirror ? width - args.width : 0;
+    for (int64_t h = 0; h < rows; h++)
+        engine_image_plane(&args, window, channel, from + h * args.width, false, args.width,
+                           out + h * width);
+}
+
 /* Reads floats where the record holds them; cuts bytes out first, by transform_cut. */
 int transform_apply(const struct transform *t, struct record *record, uint64_t seed,
                     int layer_index, uint64_t sample, float *out)
 {
     const struct rng rng = rng_make(seed, RNG_AUGMENT, (uint32_t)layer_index, sample);
-    const struct engine_images_args args = transform_args(t);
-    const int64_t to = args.height * args.width;
+    const struct image_box box = filled(t, &record->shape);
     const bool floats = record->type == SOURCE_F32;
-    int64_t stride = floats ? record->shape.dim[2] : args.width;
-    int64_t plane = floats ? record->shape.dim[1] * stride : to;
+    struct engine_images_args args = transform_args(t);
+    int64_t to = args.height * args.width, part = (int64_t)box.height * box.width;
+    int64_t stride = floats ? record->shape.dim[2] : box.width;
+    int64_t plane = floats ? record->shape.dim[1] * stride : part;
     struct engine_window window;
 
     if (transform_takes(t, record->type))
@@ -250,11 +335,67 @@ int transform_apply(const struct transform *t, struct record *record, uint64_t s
     else if (strbuf_reserve(&record->cut, shape_elems(&t->out), "an image") ||
              transform_cut(t, record, seed, layer_index, sample, &window, record->cut.bytes))
         return -1;
+    args.height = box.height;
+    args.width = box.width;
     for (int64_t c = 0; c < args.channels; c++)
-        engine_image_plane(&args, &window, c,
-                           floats ? (const void *)((const float *)record->data + c * plane +
-                                                   window.top * stride + window.left)
-                                  : record->cut.bytes + c * plane,
-                           floats, stride, out + c * to);
+        if (part < to)
+            plane_pad(t, args, &window, c, record->cut.bytes + c * plane, out + c * to);
+        else
+            engine_image_plane(&args, &window, c,
+                               floats ? (const void *)((const float *)record->data + c * plane +
+                                                       window.top * stride + window.left)
+                                      : record->cut.bytes + c * plane,
+                               floats, stride, out + c * to);
+    return 0;
+}
+
+/* Cuts labels at the image's window; labels of a picture are those of the nearest pixels, at the
+ * places that OpenCV's INTER_NEAREST takes. */
+static void labels_cut(const struct transform *t, const struct record *record,
+                       const struct engine_window *window, float *out)
+{
+    const struct image *image = record->label_image;
+    const int height = (int)record->shape.dim[1], width = (int)record->shape.dim[2];
+    const int64_t rows = t->out.dim[1], columns = t->out.dim[2];
+    const double down = image ? 1 / ((double)height / image->height) : 1;
+    const double along = image ? 1 / ((double)width / image->width) : 1;
+
+    for (int64_t h = 0; h < rows; h++, out += columns)
+        for (int64_t w = 0; w < columns; w++) {
+            int64_t y = h + window->top, x = (window->mirror ? columns - 1 - w : w) + window->left;
+            float label = y < height && x < width ? record->label : (float)t->ignore;
+
+            if (image && y < height && x < width) {
+                y = (int64_t)floor((double)y * down);
+                x = (int64_t)floor((double)x * along);
+                y = y < image->height ? y : image->height - 1;
+                x = x < image->width ? x : image->width - 1;
+                label = image->pixels.bytes[y * image->width + x];
+            }
+            out[w] = label;
+        }
+}
+
+int transform_pair(const struct transform *t, struct record *record, uint64_t seed, int layer_index,
+                   uint64_t sample, float *out, float *labels, float size[2])
+{
+    const struct rng rng = rng_make(seed, RNG_AUGMENT, (uint32_t)layer_index, sample);
+    float factor = 1;
+    struct engine_window window;
+    struct image_box box;
+
+    if (t->nfactors)
+        factor = t->factor[rng_below(&rng, DRAW_FACTOR, (uint32_t)t->nfactors)];
+    for (int i = 1; i < 3; i++) {
+        record->shape.dim[i] = (int64_t)((float)record->shape.dim[i] * factor);
+        record->shape.dim[i] += !record->shape.dim[i];
+    }
+    if (transform_apply(t, record, seed, layer_index, sample, out))
+        return -1;
+    window = window_of(t, &record->shape, &rng);
+    labels_cut(t, record, &window, labels);
+    box = filled(t, &record->shape);
+    size[0] = (float)box.height;
+    size[1] = (float)box.width;
     return 0;
 }

@@ -1,5 +1,6 @@
 /* Layers that read samples from files: Data (an HDF5 file, LMDB or LevelDB), ImageData (a list of
- * photographs) and HDF5Data (named data sets of listed files). */
+ * photographs), ImageSegData and DenseImageData (also pictures of labels) and HDF5Data (named data
+ * sets of listed files). */
 #include "layers/data_internal.h"
 
 #include "util/error.h"
@@ -82,15 +83,29 @@ const struct layer_i layer_data = {
 
 enum { MAX_LABELS = 1 << 20 };
 
+static bool is_dense(const struct layer *layer)
+{
+    return layer->i == &layer_dense_image_data;
+}
+
+static const Caffe__ImageDataParameter *image_settings(const struct layer *layer)
+{
+    return is_dense(layer) ? layer->param->dense_image_data_param : layer->param->image_data_param;
+}
+
 static int image_data_open(struct layer *layer, struct data *state, const struct layer_env *env)
 {
-    const Caffe__ImageDataParameter *p = layer->param->image_data_param;
+    const Caffe__ImageDataParameter *p = image_settings(layer);
     const struct image_list_options o = {
         .root = p->root_folder ? p->root_folder : "",
         .height = (int)p->new_height,
         .width = (int)p->new_width,
         .color = p->is_color ? IMAGE_COLOR : IMAGE_GRAY,
         .nlabels = (int)p->label_size,
+        .labels = layer->i == &layer_image_data ? IMAGE_LABELS_ONE
+                  : is_dense(layer)             ? IMAGE_LABELS_PICTURE
+                                                : IMAGE_LABELS_NONE + p->label_type,
+        .ignore = p->ignore_label,
         .base_file = env->base_file,
     };
     char *path = data_source(state, p->source, IS_OWN(p), env);
@@ -100,31 +115,61 @@ static int image_data_open(struct layer *layer, struct data *state, const struct
     return status;
 }
 
-static int image_data_setup(struct layer *layer, const struct layer_env *env)
+static int image_data_check(const struct layer *layer, const struct layer_env *env,
+                            const Caffe__ImageDataParameter *p)
 {
-    const Caffe__ImageDataParameter *p = layer->param->image_data_param;
-    struct data *state;
+    const bool planes = layer->i != &layer_image_data;
 
     if (!p || (!env->look_only && (!p->source || !p->source[0])))
-        return error_set("image_data_param source is missing; expected a text file with a line "
-                         "\"PATH LABEL\" for every image");
+        return error_set("source is missing; expected a text file with a line \"%s\" for every "
+                         "image",
+                         planes ? "IMAGE LABELS" : "PATH LABEL");
     if ((p->new_height == 0) != (p->new_width == 0))
-        return error_set("image_data_param new_height is %lu and new_width %lu; expected both or "
-                         "neither",
+        return error_set("new_height is %lu and new_width %lu; expected both or neither",
                          (unsigned long)p->new_height, (unsigned long)p->new_width);
     if (p->new_height > IMAGE_MAX_PIXELS || p->new_width > IMAGE_MAX_PIXELS)
-        return error_set(
-            "image_data_param new_height is %lu and new_width %lu; such images are too "
-            "large",
-            (unsigned long)p->new_height, (unsigned long)p->new_width);
-    if (p->has_label_size && (p->label_size == 0 || p->label_size > MAX_LABELS))
-        return error_set("image_data_param label_size is %lu; expected 1 to %d labels after a path",
+        return error_set("new_height is %lu and new_width %lu; such images are too large",
+                         (unsigned long)p->new_height, (unsigned long)p->new_width);
+    if (layer->i != &layer_image_seg_data && (p->has_label_type || p->has_ignore_label))
+        return error_set("label_type and ignore_label are ImageSegData's; expected a layer of this "
+                         "type");
+    if (p->has_label_size && (planes || p->label_size == 0 || p->label_size > MAX_LABELS))
+        return error_set("label_size is %lu; expected 1 to %d labels after a path, in a layer of "
+                         "type ImageData",
                          (unsigned long)p->label_size, MAX_LABELS);
+    return 0;
+}
+
+/* Takes padding from ImageSegData's message, crop and mirror from DenseImageData's. */
+static void planes_set_up(const struct layer *layer, struct data *state,
+                          const Caffe__ImageDataParameter *p)
+{
+    Caffe__TransformationParameter *t = &state->param;
+
+    if (layer->i == &layer_image_seg_data)
+        state->planes = (struct transform_planes){true, p->ignore_label};
+    if (!is_dense(layer))
+        return;
+    t->mirror = t->mirror || p->mirror;
+    t->crop_height = p->has_crop_height ? p->crop_height : t->crop_height;
+    t->crop_width = p->has_crop_width ? p->crop_width : t->crop_width;
+}
+
+static int image_data_setup(struct layer *layer, const struct layer_env *env)
+{
+    const Caffe__ImageDataParameter *p = image_settings(layer);
+    const char *name = is_dense(layer) ? "dense_image_data_param" : "image_data_param";
+    struct data *state;
+
+    if (image_data_check(layer, env, p))
+        return error_context("%s", name);
     state = data_make_state(layer, env, true, p->batch_size, p->rand_skip);
     if (!state)
         return -1;
-    if ((p->has_scale || p->has_mirror || p->has_crop_size || p->mean_file) &&
-        data_notice_transform(layer, env, "image_data_param"))
+    planes_set_up(layer, state, p);
+    if ((p->has_scale || p->has_crop_size || p->mean_file ||
+         (!is_dense(layer) && (p->has_mirror || p->has_crop_height || p->has_crop_width))) &&
+        data_notice_transform(layer, env, name))
         return -1;
     if (p->shuffle)
         state->options.shuffle = SHUFFLE_ALL;
@@ -135,13 +180,14 @@ static int image_data_setup(struct layer *layer, const struct layer_env *env)
             .own = IS_OWN(p),
             .mixes = "image_data_param { shuffle: true } mixes them",
             .open = image_data_open,
+            .planes = layer->i != &layer_image_data,
             .label = {.naxes = p->has_label_size, .dim = {(int64_t)p->label_size}},
             .known = {p->is_color ? 3 : 1, (int64_t)p->new_height, (int64_t)p->new_width}});
 }
 
 static void image_data_images(const struct layer *layer, struct layer_images *out)
 {
-    const Caffe__ImageDataParameter *p = layer->param->image_data_param;
+    const Caffe__ImageDataParameter *p = image_settings(layer);
 
     data_images(layer, out);
     out->as_stored = p->new_height == 0;
@@ -151,13 +197,18 @@ static void image_data_images(const struct layer *layer, struct layer_images *ou
             .dim = {p->is_color ? 3 : 1, (int64_t)p->new_height, (int64_t)p->new_width}};
 }
 
-const struct layer_i layer_image_data = {
-    .type = "ImageData",
-    .tops = {2, 2},
-    .setup_in = image_data_setup,
-    .images = image_data_images,
-    DATA_LAYER_SLOTS,
-};
+#define IMAGE_DATA_LAYER(variable, name, most)                                                     \
+    const struct layer_i variable = {                                                              \
+        .type = name,                                                                              \
+        .tops = {2, most},                                                                         \
+        .setup_in = image_data_setup,                                                              \
+        .images = image_data_images,                                                               \
+        DATA_LAYER_SLOTS,                                                                          \
+    }
+
+IMAGE_DATA_LAYER(layer_image_data, "ImageData", 2);
+IMAGE_DATA_LAYER(layer_image_seg_data, "ImageSegData", 3);
+IMAGE_DATA_LAYER(layer_dense_image_data, "DenseImageData", 2);
 
 static int hdf5_open(struct layer *layer, struct data *state, const struct layer_env *env)
 {

@@ -35,6 +35,7 @@ struct data *data_make_state(struct layer *layer, const struct layer_env *env, b
                              uint32_t batch_size, uint32_t rand_skip)
 {
     const struct rng rng = rng_make(env->seed, RNG_SHUFFLE, (uint32_t)layer->index, UINT64_MAX);
+    const Caffe__TransformationParameter defaults = CAFFE__TRANSFORMATION_PARAMETER__INIT;
     struct data *state;
     int64_t batch;
 
@@ -62,6 +63,7 @@ struct data *data_make_state(struct layer *layer, const struct layer_env *env, b
         .care = env->care,
         .trace = env->trace,
     };
+    state->param = layer->param->transform_param ? *layer->param->transform_param : defaults;
     state->ranks_per_sample = 1;
     state->skip = rand_skip ? rng_below(&rng, 0, rand_skip) : 0;
     return state;
@@ -115,17 +117,21 @@ int data_forced_color(const struct layer *layer, enum image_color *out)
 static int record_assume(const struct layer *layer, const struct layer_env *env,
                          const int64_t known[3], int64_t dim[3], bool *assumed)
 {
-    const Caffe__TransformationParameter *t = layer->param->transform_param;
+    const struct data *state = layer->state;
+    const Caffe__TransformationParameter *t = &state->param;
     const struct shape said = layer_given_shape(layer, env, 0);
-    int64_t crop = t ? (int64_t)t->crop_size : 0;
+    struct shape image = {.naxes = 3};
+    int64_t crop[2];
 
+    if (transform_crop(t, crop))
+        return -1;
     dim[0] = known[0] ? known[0] : ASSUMED_CHANNELS;
     dim[1] = known[1] ? known[1] : ASSUMED_SIZE;
     dim[2] = known[2] ? known[2] : ASSUMED_SIZE;
-    *assumed = !known[0] || !(known[1] || crop > 0);
-    if (!known[0] && t && t->n_mean_value > 1) {
+    *assumed = !known[0] || !(known[1] || crop[0] > 0);
+    if (!known[0] && t->n_mean_value > 1) {
         dim[0] = (int64_t)t->n_mean_value;
-        *assumed = !(known[1] || crop > 0);
+        *assumed = !(known[1] || crop[0] > 0);
     }
     if (said.naxes && said.naxes != 3)
         return error_set("--input-shape gives '%s' %s; expected C,H,W", layer->tops[0]->name,
@@ -134,11 +140,12 @@ static int record_assume(const struct layer *layer, const struct layer_env *env,
         memcpy(dim, said.dim, 3 * sizeof(*dim));
         *assumed = false;
     }
-    if ((said.naxes || known[1]) && crop > 0 && (dim[1] < crop || dim[2] < crop))
-        return error_set("crop_size %" PRId64 " is larger than the input of %" PRId64 " x %" PRId64,
-                         crop, dim[1], dim[2]);
-    if (crop > 0)
-        dim[1] = dim[2] = crop;
+    memcpy(image.dim, dim, 3 * sizeof *dim);
+    if ((said.naxes || known[1]) && !state->planes.pads &&
+        transform_crop_fits(crop, &image, "the input"))
+        return -1;
+    for (int i = 0; i < 2 && crop[0] > 0; i++)
+        dim[1 + i] = crop[i];
     return 0;
 }
 
@@ -155,21 +162,23 @@ static int source_is_there(const char *source, bool own, const struct layer_env 
     return 0;
 }
 
-/* Sets the tops' shapes from the open source; crop_size replaces the size of images. */
+/* Sets the tops' shapes from the open source; the crop replaces the size of images and of planes of
+ * labels. */
 static int shapes_of_source(struct layer *layer, const struct source *source, int batch)
 {
-    const Caffe__TransformationParameter *t = layer->param->transform_param;
-    int64_t crop = t ? (int64_t)t->crop_size : 0;
+    const struct data *state = layer->state;
+    int64_t crop[2];
 
+    if (transform_crop(&state->param, crop))
+        return -1;
     for (int i = 0; i < layer->ntops; i++) {
         struct shape record = source->field[i].shape;
 
-        if (i == 0 && crop > 0 && record.naxes == 3) {
-            if (record.dim[1] < crop || record.dim[2] < crop)
-                return error_set("crop_size %" PRId64 " is larger than the images of %" PRId64
-                                 " x %" PRId64 " in %s",
-                                 crop, record.dim[1], record.dim[2], source->path);
-            record.dim[1] = record.dim[2] = crop;
+        if (i < 2 && crop[0] > 0 && record.naxes == 3) {
+            if (!state->planes.pads && transform_crop_fits(crop, &record, "the images"))
+                return error_context("%s", source->path);
+            record.dim[1] = crop[0];
+            record.dim[2] = crop[1];
         }
         if (layer_set_sample(layer, i, batch, &record))
             return -1;
@@ -274,7 +283,6 @@ static int look_into_source(struct layer *layer, const struct layer_env *env, in
 static int look_only(struct layer *layer, const struct layer_env *env, int batch,
                      const struct data_look *look)
 {
-    const Caffe__TransformationParameter *t = layer->param->transform_param;
     struct shape said = layer_given_shape(layer, env, 0), label = {0};
     int64_t dim[3];
     bool read = false;
@@ -293,15 +301,20 @@ static int look_only(struct layer *layer, const struct layer_env *env, int batch
         return -1;
     for (int i = 1; i < layer->ntops; i++) {
         label = layer_given_shape(layer, env, i);
-        if (layer_set_sample(layer, i, batch, label.naxes ? &label : &look->label))
+        if (!label.naxes)
+            label = !look->planes ? look->label
+                    : i == 1      ? (struct shape){3, {1, said.dim[1], said.dim[2]}}
+                                  : (struct shape){3, {1, 1, 2}};
+        if (layer_set_sample(layer, i, batch, &label))
             return -1;
     }
-    if (layer->assumed && layer_notice(layer, env,
-                                       "assuming images of %s, %" PRId64 " x %" PRId64
-                                       " pixels%s; %s=C,H,W says otherwise",
-                                       units_count(dim[0], "channel").text, dim[1], dim[2],
-                                       t && t->crop_size > 0 ? " (crop_size)" : "",
-                                       env->fake ? "--fake-data" : "--input-shape"))
+    if (layer->assumed &&
+        layer_notice(layer, env,
+                     "assuming images of %s, %" PRId64 " x %" PRId64
+                     " pixels%s; %s=C,H,W says otherwise",
+                     units_count(dim[0], "channel").text, dim[1], dim[2],
+                     ((struct data *)layer->state)->param.crop_size > 0 ? " (crop_size)" : "",
+                     env->fake ? "--fake-data" : "--input-shape"))
         return -1;
     if (!look->values || layer->ntops < 2 || layer_given_shape(layer, env, 1).naxes)
         return 0;
@@ -312,25 +325,40 @@ static int look_only(struct layer *layer, const struct layer_env *env, int batch
                         layer->tops[1]->name, layer->ntops > 2 ? " and the tops behind it" : "");
 }
 
-static int make_transform(struct layer *layer, struct data *state, const struct layer_env *env)
+/* Says that every image is padded, if the first one is smaller than the crop along both axes. */
+static int warn_of_padding(const struct layer *layer, const struct layer_env *env,
+                           const struct transform *t)
 {
-    const Caffe__TransformationParameter defaults = CAFFE__TRANSFORMATION_PARAMETER__INIT;
-    const Caffe__TransformationParameter *t = layer->param->transform_param;
+    if (!t->pads || t->in.dim[1] >= t->out.dim[1] || t->in.dim[2] >= t->out.dim[2])
+        return 0;
+    return layer_notice(layer, env,
+                        "warning: the crop of %" PRId64 " x %" PRId64 " is larger than the first "
+                        "image of %" PRId64 " x %" PRId64 " (height x width): images are padded "
+                        "with the mean, labels with ignore_label %d",
+                        t->out.dim[1], t->out.dim[2], t->in.dim[1], t->in.dim[2], t->ignore);
+}
 
-    if (transform_create(t ? t : &defaults, &state->source->field[0].shape, layer->train,
-                         env->base_file, &state->transform) ||
-        transform_takes(&state->transform, state->source->field[0].type))
+static int make_transform(struct layer *layer, struct data *state, const struct layer_env *env,
+                          bool planes)
+{
+    struct source_field *field = state->source->field;
+
+    if (transform_create_pair(&state->param, planes ? &state->planes : NULL, &field[0].shape,
+                              layer->train, env->base_file, &state->transform) ||
+        transform_takes(&state->transform, field[0].type))
         return -1;
     if (data_remember(state) ||
         (state->transform.scale == 0 &&
          layer_notice(layer, env, "transform_param scale is 0: all values are 0")))
         return -1;
     state->transforms = true;
-    if (layer_set_sample(layer, 0, state->options.batch, &state->transform.out))
-        return -1;
-    return layer->ntops == 2
-               ? layer_set_sample(layer, 1, state->options.batch, &state->source->field[1].shape)
-               : 0;
+    if (planes)
+        memcpy(field[1].shape.dim + 1, state->transform.out.dim + 1, 2 * sizeof(int64_t));
+    for (int t = 0; t < layer->ntops; t++)
+        if (layer_set_sample(layer, t, state->options.batch,
+                             t ? &field[t].shape : &state->transform.out))
+            return -1;
+    return warn_of_padding(layer, env, &state->transform);
 }
 
 int data_set_up(struct layer *layer, const struct layer_env *env, const struct data_look *look)
@@ -344,7 +372,7 @@ int data_set_up(struct layer *layer, const struct layer_env *env, const struct d
         return -1;
     return look->values ? error_status(data_remember(state) ||
                                        shapes_of_source(layer, state->source, state->options.batch))
-                        : make_transform(layer, state, env);
+                        : make_transform(layer, state, env, look->planes);
 }
 
 static bool is_opened(const struct layer *layer)
@@ -396,7 +424,8 @@ static int images_create(struct layer *layer, struct data *state, struct engine 
     const struct engine_images_args args = transform_args(&state->transform);
 
     state->options.device = &engine->device;
-    if (!engine->i->images || !state->transforms || state->source->field[0].type != SOURCE_U8)
+    if (!engine->i->images || !state->transforms || state->source->nfields > 2 ||
+        state->source->field[0].type != SOURCE_U8)
         return 0;
     state->options.bytes = true;
     return engine->i->images->create(engine->context, &args, layer->tops[0], &state->images);

@@ -8,12 +8,15 @@
 #include "input/feeder.h"
 
 struct data {
-    struct engine *engine;      /* borrowed; NULL before build */
-    struct source *source;      /* owned until build, then the feeder's */
-    struct transform transform; /* owned until build, then the feeder's */
-    bool transforms;            /* `transform` applies to field 0 */
-    struct shape record;        /* shape of an image, C,H,W; naxes 0: not known */
-    char *path;                 /* the source's path, owned; NULL: no source exists */
+    struct engine *engine;                /* borrowed; NULL before build */
+    struct source *source;                /* owned until build, then the feeder's */
+    Caffe__TransformationParameter param; /* transform_param, with the layer's own crop and mirror;
+                                             borrows from the definition */
+    struct transform_planes planes;       /* used if data_look.planes */
+    struct transform transform;           /* owned until build, then the feeder's */
+    bool transforms;                      /* `transform` applies to field 0 */
+    struct shape record;                  /* shape of an image, C,H,W; naxes 0: not known */
+    char *path;                           /* the source's path, owned; NULL: no source exists */
     struct class_names classes; /* class names of the source or of a list's folders; owned */
     struct feeder_options options;
     uint64_t ranks_per_sample; /* nranks if each rank has its own source, else 1: place g of the
@@ -43,6 +46,8 @@ struct data_look {
     int (*open)(struct layer *layer, struct data *state, const struct layer_env *env);
     int64_t known[3];   /* C,H,W from the definition; 0: not given */
     struct shape label; /* shape of one sample's label; by default a scalar */
+    bool planes; /* labels are planes of the size of images; state->planes says how they are padded
+                  */
     bool values; /* the source holds values of any shape, not images; they are fed unchanged */
     const char *mixes; /* how a user gets a random order, for a warning */
 };

@@ -33,8 +33,7 @@ static const struct {
     {"ContinuationIndicator CTCLoss", FORK "recurrent nets; HDF5Data reads their data"},
     {"WindowData MCWindowData",
      "it reads the window lists of R-CNN, which this program cannot read"},
-    {"DenseImageData ImageLabelmapData ImageSegData",
-     FORK "segmentation; two Data layers, one of them for labels, or HDF5Data do the same"},
+    {"ImageLabelmapData", FORK "segmentation; ImageSegData does the same"},
     {"SegAccuracy", FORK "segmentation (DeepLab)"},
     {"MergeCrop", FORK "segmentation; Crop and Concat do the same"},
     {"VideoData VideoSegmentationData", FORK "video; HDF5Data with 5 axes does the same"},
@@ -65,7 +64,6 @@ static const struct {
      FORK "video (C3D); Pooling over a bottom of 5 axes, with kernel_size, stride and pad "
           "once for each of depth, height and width, does the same"},
     {"CuDNNBatchNorm", "it is a fork's name for BatchNorm"},
-    {"Upsample", FORK "segmentation (SegNet)"},
     {"DetectNetTransformation", FORK "object detection (NVIDIA's DetectNet)"},
     {"CoSData", FORK "training on Spark (CaffeOnSpark)"},
     {"CenterLoss", FORK "face recognition (CenterLoss)"},

@@ -23,6 +23,7 @@
     X(crop)                  \
     X(data)                  \
     X(deconvolution)         \
+    X(dense_image_data)      \
     X(depthwise_convolution) \
     X(dropout)               \
     X(dummy_data)            \
@@ -38,6 +39,7 @@
     X(hinge_loss)            \
     X(im2col)                \
     X(image_data)            \
+    X(image_seg_data)        \
     X(infogain_loss)         \
     X(inner_product)         \
     X(input)                 \
@@ -68,7 +70,8 @@
     X(swish)                 \
     X(tanh)                  \
     X(threshold)             \
-    X(tile)
+    X(tile)                  \
+    X(upsample)
 /* clang-format on */
 
 #define LAYER_TABLE(name) extern const struct layer_i layer_##name;

@@ -1,6 +1,7 @@
 /* Pooling, over one to three spatial axes. The top's size rounds up, unlike a convolution's, unless
  * round_mode (or ceil_mode, of some forks) says otherwise. With padding, a last window that would
- * begin in the padding at the far end is dropped. */
+ * begin in the padding at the far end is dropped. Upsample, of SegNet's fork, undoes MAX pooling by
+ * the mask, pooling's second top. */
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
@@ -170,4 +171,63 @@ const struct layer_i layer_pooling = {
     .no_gradient_from = 1u << 1,
     .setup_in = pooling_setup,
     .op = OP_POOL,
+};
+
+/* Returns the layer that makes the mask; NULL: no layer of the net. */
+static const struct layer *mask_maker(const struct layer *layer)
+{
+    for (const struct layer *from = layer - layer->index; from < layer; from++)
+        for (int t = 0; t < from->ntops; t++)
+            if (from->tops[t] == layer->bottoms[1])
+                return from;
+    return NULL;
+}
+
+/* Fails if the mask comes from pooling over planes whose places the top does not have. */
+static int upsample_check_mask(const struct layer *layer, const struct shape *top)
+{
+    const struct layer *pool = mask_maker(layer);
+    const struct shape *plane;
+
+    if (!pool || pool->i != &layer_pooling)
+        return 0;
+    plane = &pool->bottoms[0]->value.shape;
+    if (plane->naxes == 4 && plane->dim[2] <= top->dim[2] && plane->dim[3] == top->dim[3])
+        return 0;
+    return error_set("the top would be %" PRId64 " x %" PRId64 " (height x width), but the mask is "
+                     "of layer '%s', which pools planes of %s; expected upsample_h and upsample_w "
+                     "to give their size",
+                     top->dim[2], top->dim[3], pool->def->name, shape_text(plane).text);
+}
+
+static int upsample_setup(struct layer *layer)
+{
+    const Caffe__UpsampleParameter *p =
+        LAYER_PARAM(layer, upsample_param, UpsampleParameter, UPSAMPLE_PARAMETER);
+    struct shape top = layer->bottoms[0]->value.shape;
+
+    if (layer_expect_axes(layer, 0, 4, "N,C,H,W"))
+        return -1;
+    if (p->has_upsample_h != p->has_upsample_w || p->has_scale_h != p->has_scale_w)
+        return error_set("upsample_param needs upsample_h and upsample_w, or scale_h and scale_w, "
+                         "or scale");
+    top.dim[2] = p->has_upsample_h
+                     ? p->upsample_h
+                     : top.dim[2] * (p->has_scale_h ? p->scale_h : p->scale) - p->pad_out_h;
+    top.dim[3] = p->has_upsample_w
+                     ? p->upsample_w
+                     : top.dim[3] * (p->has_scale_w ? p->scale_w : p->scale) - p->pad_out_w;
+    if (layer_set_shape(layer, 0, 4, top.dim))
+        return -1;
+    /* op_check refuses masks of another shape */
+    return shape_equal(&layer->bottoms[0]->value.shape, &layer->bottoms[1]->value.shape)
+               ? upsample_check_mask(layer, &top)
+               : 0;
+}
+
+const struct layer_i layer_upsample = {
+    .type = "Upsample",
+    .no_in_place = true,
+    .setup = upsample_setup,
+    .op = OP_UPSAMPLE,
 };

@@ -24,11 +24,12 @@ static const struct {
      "SolverParameter.show_per_class_result"},
     {"DeepLab and PSPNet", "interp_param"},
     {"DeepLab",
-     "ImageDataParameter.label_type ConvolutionParameter.hole "
+     "ConvolutionParameter.hole "
      "ConvolutionParameter.hole_h ConvolutionParameter.hole_w V1LayerParameter.strict_dim "
      "mat_write_param seg_accuracy_param"},
     {"PSPNet and SegNet", "bn_param"},
-    {"SegNet", "upsample_param dense_image_data_param"},
+    {"SegNet: InfogainLoss with a diagonal matrix of these weights does the same",
+     "LossParameter.class_weighting LossParameter.weight_by_label_freqs"},
     {"Fast R-CNN", "roi_pooling_param smooth_l1_loss_param DropoutParameter.scale_train"},
     {"R-FCN", "psroi_pooling_param box_annotator_ohem_param"},
     {"C3D", "ConvolutionParameter.kernel_depth PoolingParameter.kernel_depth"},
@@ -43,7 +44,7 @@ static const struct {
      "pad_l pad_r pad_t pad_b"},
     {"for video; kernel_size, stride and pad once for each axis do the same",
      "kernel_shape stride_shape pad_shape"},
-    {"that cuts boxes; crop_size cuts squares",
+    {"that cuts boxes; crop_height and crop_width of transform_param do the same",
      "crop_size_l crop_size_h crop_size_w crop_h crop_w"},
     {"with learning rates of its own; lr_policy says them here", "vstep_size stepearly_param"},
     {"FlowNet", "correlation_param resample_param augmentation_param"},

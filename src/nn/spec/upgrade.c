@@ -52,9 +52,12 @@ static const struct upgrade_type types[] = {
     {"Exp", NULL, NULL},
     {"Deconvolution", NULL, NULL},
 };
+static const struct upgrade_type image_seg_data = {"ImageSegData", NULL, "image_data_param"};
 
 const struct upgrade_type *upgrade_type(int v1_type)
 {
+    if (v1_type == CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__IMAGE_SEG_DATA)
+        return &image_seg_data;
     return v1_type < 0 || (size_t)v1_type >= sizeof types / sizeof *types ? NULL : &types[v1_type];
 }
 

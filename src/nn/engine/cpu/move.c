@@ -1,6 +1,6 @@
 /* Operators that move or repeat values: crop, tile, batch reindex, embed, channel shuffle,
  * parameter. */
-#include "engine/cpu/cpu_internal.h"
+#include "engine/cpu/element.h"
 
 #include "engine/op_size.h"
 #include "util/error.h"
@@ -96,6 +96,48 @@ static int reindex_run(struct cpu_op *op, bool back, const float *from, float *t
 }
 
 const struct cpu_kind cpu_batch_reindex = {.blobs = CPU_PLAIN, .plain = 2, .run = reindex_run};
+
+static int upsample_create(struct cpu_op *op)
+{
+    return cpu_op_take(op, 1, cpu_format_floats(cpu_tensor_format(&op->args.bottoms[0]->value)),
+                       WORK_OWN);
+}
+
+/* Moves values to their places in the top's planes; back: takes gradients from there. */
+static int upsample_run(struct cpu_op *op, bool back, const float *from, float *to)
+{
+    const struct cpu_format *format = cpu_tensor_format(&op->args.bottoms[0]->value);
+    const struct cpu_planes x = cpu_planes_of(&op->args.bottoms[0]->value.shape, format);
+    const struct cpu_planes y = cpu_planes_of(&op->args.tops[0]->value.shape, format);
+    const int64_t n = x.pixels * x.block, m = y.pixels * y.block;
+    const bool half = cpu_format_half(format);
+    const float *places = cpu_op_x(op, 1);
+    int64_t last = -1; /* last element with a wrong place */
+
+    if (!back)
+        cpu_zero_tensor(&op->args.tops[0]->value, to);
+#pragma omp parallel for reduction(max : last)
+    for (int64_t p = 0; p < x.planes; p++)
+        for (int64_t i = p * n; i < (p + 1) * n; i++) {
+            float place = places[i];
+            bool fits = place >= 0 && place < (float)y.pixels && place == floorf(place);
+            int64_t at = fits ? p * m + (int64_t)place * x.block + i % x.block : 0;
+
+            if (!fits && place != -1)
+                last = i;
+            if (back)
+                element_put(to, i, half, fits ? element_at(from, at, half) : 0);
+            else if (fits)
+                element_put(to, at, half, element_at(from, i, half));
+        }
+    return last < 0 ? 0
+                    : error_set("the mask says place %g of planes of %" PRId64 " pixels; expected "
+                                "the second top of the pooling that this layer undoes",
+                                (double)places[last], y.pixels);
+}
+
+const struct cpu_kind cpu_upsample = {
+    .blobs = CPU_AS_BOTTOM, .halves = true, .create = upsample_create, .run = upsample_run};
 
 /* Finds the row of the weight that place i of the bottom asks for. */
 static int embed_row(const struct cpu_op *op, int64_t i, int64_t *row)

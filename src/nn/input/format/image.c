@@ -77,6 +77,9 @@ int image_decode_stored(const void *data, size_t length, enum image_color color,
 
     out->orientation = 1;
     out->unended = out->indices_lost = false;
+    if (codec->decode && color == IMAGE_INDICES && strcmp(codec->name, "PNG"))
+        return error_set("a %s picture of labels, whose compression changes values; expected PNG",
+                         codec->name);
     if (codec->decode)
         return codec->decode(data, length, color, out);
     if (codec->name)

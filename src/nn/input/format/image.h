@@ -17,6 +17,7 @@ struct image {
     int orientation;      /* EXIF orientation, 1..8; 0, 1: upright */
     bool stored_gray;     /* the file has one channel */
     bool unended;         /* all pixels exist, but not the file's end mark */
+    bool indices;         /* pixels are numbers of classes: a PNG gets a palette */
     bool indices_lost;    /* colours of a palette were converted to gray, so its indices are lost */
     struct strbuf pixels; /* height x width x channels */
     struct strbuf work;   /* scratch memory of image_resize and of turning */
@@ -25,7 +26,8 @@ struct image {
 enum image_color {
     IMAGE_AS_STORED, /* grey stays grey */
     IMAGE_COLOR,     /* grey becomes three equal channels */
-    IMAGE_GRAY       /* 0.299 R + 0.587 G + 0.114 B */
+    IMAGE_GRAY,      /* 0.299 R + 0.587 G + 0.114 B */
+    IMAGE_INDICES    /* PNG alone: gray values, or a palette's indices, as stored */
 };
 
 enum image_format { IMAGE_UNKNOWN, IMAGE_JPEG, IMAGE_PNG, IMAGE_WEBP };
@@ -36,7 +38,8 @@ enum image_format image_format_of(const void *data, size_t length);
 /* Decodes a JPEG, PNG or WebP file in memory. Drops transparency, reduces 16 bits to 8, converts
  * CMYK to colour, and turns the image by its EXIF orientation (not by XMP's). Messages lack the
  * file's name. Errors: not an image, format unknown or not built in, damaged, cut short, more than
- * IMAGE_MAX_PIXELS. A JPEG without its end mark is accepted, like OpenCV does. */
+ * IMAGE_MAX_PIXELS; with IMAGE_INDICES also colours, transparency, 16 bits. A JPEG without its end
+ * mark is accepted, like OpenCV does. */
 int image_decode(const void *data, size_t length, enum image_color color, struct image *out);
 
 /* Decodes without turning the image: out->orientation says how it should be turned. */

@@ -50,11 +50,31 @@ static void on_read(png_structp png, png_bytep out, size_t length)
     reading->at += length;
 }
 
-/* Sets libpng's conversions: 8 bits, no palette, no transparency, gray or colour. */
-static void conversions_set(struct reading *r, int type, int depth, bool gray)
+/* Fails unless each pixel is one number of at most 8 bits. */
+static int indices_check(int type, int depth)
+{
+    const char *found = depth == 16                   ? "16 bits"
+                        : type & PNG_COLOR_MASK_ALPHA ? "transparency (alpha)"
+                        : type == PNG_COLOR_TYPE_RGB  ? "colours (RGB)"
+                                                      : NULL;
+
+    return found ? error_set("a picture of labels with %s; expected gray or a palette, of at most "
+                             "8 bits and without alpha, whose numbers are the classes",
+                             found)
+                 : 0;
+}
+
+/* Sets libpng's conversions: 8 bits, no palette, no transparency, gray or colour; or the numbers of
+ * pixels as stored. */
+static void conversions_set(struct reading *r, int type, int depth, bool gray, bool indices)
 {
     bool has_color = (type & PNG_COLOR_MASK_COLOR) != 0;
 
+    png_set_interlace_handling(r->png);
+    if (indices) {
+        png_set_packing(r->png);
+        return;
+    }
     if (depth == 16)
         png_set_strip_16(r->png);
     if (type == PNG_COLOR_TYPE_PALETTE)
@@ -68,7 +88,6 @@ static void conversions_set(struct reading *r, int type, int depth, bool gray)
         png_set_gray_to_rgb(r->png);
     if (!gray)
         png_set_bgr(r->png);
-    png_set_interlace_handling(r->png);
 }
 
 /* Returns the value of a hexadecimal digit. */
@@ -117,7 +136,7 @@ static int png_decode_steps(struct reading *r, enum image_color color, struct im
 {
     png_uint_32 width, height;
     int depth, type;
-    bool gray;
+    bool gray, indices = color == IMAGE_INDICES;
     size_t stride;
 
     png_set_read_fn(r->png, r, on_read);
@@ -126,11 +145,11 @@ static int png_decode_steps(struct reading *r, enum image_color color, struct im
     png_read_info(r->png, r->info);
     png_get_IHDR(r->png, r->info, &width, &height, &depth, &type, NULL, NULL, NULL);
     out->stored_gray = !(type & PNG_COLOR_MASK_COLOR);
-    gray = color == IMAGE_GRAY || (color == IMAGE_AS_STORED && out->stored_gray);
-    out->indices_lost = gray && type == PNG_COLOR_TYPE_PALETTE;
-    if (image_set_size(out, gray ? 1 : 3, height, width))
+    gray = indices || color == IMAGE_GRAY || (color == IMAGE_AS_STORED && out->stored_gray);
+    out->indices_lost = gray && !indices && type == PNG_COLOR_TYPE_PALETTE;
+    if ((indices && indices_check(type, depth)) || image_set_size(out, gray ? 1 : 3, height, width))
         return -1;
-    conversions_set(r, type, depth, gray);
+    conversions_set(r, type, depth, gray, indices);
     png_read_update_info(r->png, r->info);
     stride = (size_t)width * (gray ? 1 : 3);
     if (png_get_rowbytes(r->png, r->info) != stride)
@@ -180,6 +199,20 @@ static void on_flush(png_structp png)
     (void)png;
 }
 
+/* Sets Pascal VOC's colours: a number's bits are, in turn, upper bits of red, green and blue. */
+static void palette_set(png_structp png, png_infop info)
+{
+    png_color colors[256] = {{0, 0, 0}};
+
+    for (unsigned i = 0; i < 256; i++)
+        for (unsigned bit = 0; bit < 8; bit++) {
+            png_byte *const channel[] = {&colors[i].red, &colors[i].green, &colors[i].blue};
+
+            *channel[bit % 3] |= (png_byte)((i >> bit & 1) << (7 - bit / 3));
+        }
+    png_set_PLTE(png, info, colors, 256);
+}
+
 static void png_encode_steps(png_structp png, png_infop info, const struct image *image,
                              struct strbuf *out)
 {
@@ -187,8 +220,12 @@ static void png_encode_steps(png_structp png, png_infop info, const struct image
 
     png_set_write_fn(png, out, on_write, on_flush);
     png_set_IHDR(png, info, (png_uint_32)image->width, (png_uint_32)image->height, 8,
-                 image->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB,
+                 image->indices         ? PNG_COLOR_TYPE_PALETTE
+                 : image->channels == 1 ? PNG_COLOR_TYPE_GRAY
+                                        : PNG_COLOR_TYPE_RGB,
                  PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    if (image->indices)
+        palette_set(png, info);
     png_write_info(png, info);
     png_set_bgr(png);
     for (int y = 0; y < image->height; y++)
