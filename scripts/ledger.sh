@@ -18,7 +18,7 @@ old forms V0 and V1, upgrade|N|695|src/nn/spec/upgrade*.* src/app/commands/comma
 engine seam: operators, checks|H|2778|src/nn/engine/{engine,engine_internal,image_plane,normal,op_check*,op_size,ops,roofline,tensor}.*
 device: memory, copies, codecs, rules, sums|H|1520|src/base/device/{codec,device,group,half,host,host_device,kernel,owned,rule,vector}.*
 --reproducible: one order of sums|H|613|src/base/device/{exact_sum,tree_sum}.* src/app/compute/grains.*
-CPU engine|H|9780|src/nn/engine/cpu/*
+CPU engine|H|9782|src/nn/engine/cpu/*
 replay engine, profiles|H|632|src/nn/engine/replay/*
 CUDA engine|H|9817|cuda/*
 layers|H|4551|src/nn/layers/*
