@@ -38,7 +38,7 @@ sufficient factors|H|750|src/comm/sync/{factors,sfb}.*
 low rank|H|593|src/comm/sync/{basis,lowrank}.*
 Project Adam, one bit, LARS|H|384|src/comm/sync/{adam,onebit,lars}.*
 exchange: ranks to a running sync|H|1520|src/comm/exchange/*
-forecast, plan|H|1925|src/app/forecast/* src/app/commands/{command_plan,plan_json,plan_print}.*
+forecast, plan|H|1782|src/app/forecast/* src/app/commands/{command_plan,plan_json,plan_print}.*
 libposeidon|H|1298|src/comm/library/{library,option_string,poseidon,start,state}.*
 libposeidon: tensors on GPUs|H|297|src/comm/library/place.* src/base/device/module.*
 snapshots in Caffe'"'"'s two forms|H|2930|src/nn/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
