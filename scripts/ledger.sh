@@ -11,7 +11,7 @@ most=84000
 
 # CAPABILITY|what it is for: H the mission's heart, N its users need it, c comfort|budget in lines|patterns
 rows='
-prototxt: reader, printer, places, suggestions|H|2451|src/nn/spec/{doc,field,kind,names,print,read,scan,suggest_field,text,text_internal,text_value}.*
+prototxt: reader, printer, places, suggestions|H|2430|src/nn/spec/{doc,field,kind,names,print,read,scan,suggest_field,text,text_internal,text_value}.*
 net definition: rules, stages, overrides|H|781|src/nn/spec/{netdef,netstate,override}.*
 .caffemodel reader|H|1057|src/nn/spec/{modelfile,proto,stored_blob}.*
 old forms V0 and V1, upgrade|N|695|src/nn/spec/upgrade*.* src/app/commands/command_upgrade.c
@@ -21,7 +21,7 @@ device: memory, copies, codecs, rules, sums|H|1520|src/base/device/{codec,device
 CPU engine|H|9710|src/nn/engine/cpu/*
 replay engine, profiles|H|632|src/nn/engine/replay/*
 CUDA engine|H|9709|cuda/*
-layers|H|4405|src/nn/layers/*
+layers|H|4398|src/nn/layers/*
 net|H|3069|src/nn/net/*
 input: feeder, transform, lists, HDF5, names|H|3283|src/nn/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
 a new order in each epoch, reading ahead|N|258|src/nn/input/{ahead,shuffle}.*
