@@ -47,13 +47,13 @@ weights in Caffe'"'"'s other form|N|276|src/nn/snapshot/weights.* src/app/comman
 report|N|2068|src/app/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/app/say/result.c
 CSV, TensorBoard|c|470|src/app/report/curves.* src/app/say/metrics.c
 trace, timeline|c|1047|src/base/trace/* src/comm/timeline/*
-trainer|H|4217|src/app/job/{course,job,nets,policy,rates,trainer_options}.* src/app/compute/{compute,net_exchange,place_updates}.* src/app/keep/scores.* src/app/say/{display,output,start_log,timing}.* src/app/loop/*
+trainer|H|4216|src/app/job/{course,job,nets,policy,rates,trainer_options}.* src/app/compute/{compute,net_exchange,place_updates}.* src/app/keep/scores.* src/app/say/{display,output,start_log,timing}.* src/app/loop/*
 moving average of the weights|N|204|src/app/compute/average.*
 dry run, made-up data|c|501|src/app/say/dry_run.* src/app/compute/fake_data.*
-agreement of ranks|N|1215|src/app/job/agree_job.* src/app/watch/agree_signals.c src/app/commands/handshake.* src/base/util/{agree,agreement,launcher,ranks}.*
-signals, deadlines|N|306|src/app/watch/{signals,deadline}.* src/app/job/ends.h
+agreement of ranks|N|1210|src/app/job/agree_job.* src/app/watch/agree_signals.c src/app/commands/handshake.* src/base/util/{agree,agreement,launcher,ranks}.*
+signals, deadlines|N|305|src/app/watch/{signals,deadline}.* src/app/job/ends.h
 late and lost ranks, NaN|N|1058|src/app/watch/{monitor,numeric_checks,stragglers}.* src/base/util/watchdog.*
-shares of the batch by speed|N|460|src/app/compute/balance.*
+shares of the batch by speed|N|458|src/app/compute/balance.*
 cores|N|385|src/app/job/cores.*
 doctor, device_query|c|1269|src/app/commands/{command_doctor,command_device_query,doctor*}.*
 options, help, suggestions|N|1638|src/app/commands/{foreign_options,options*,output_guard}.* src/base/util/{choice,option,suggest,units}.*
