@@ -14,7 +14,7 @@ rows='
 prototxt: reader, printer, places, suggestions|H|2430|src/nn/spec/{doc,field,kind,names,print,read,scan,suggest_field,text,text_internal,text_value}.*
 net definition: rules, stages, overrides|H|781|src/nn/spec/{netdef,netstate,override}.*
 .caffemodel reader|H|1057|src/nn/spec/{modelfile,proto,stored_blob}.*
-old forms V0 and V1, upgrade|N|695|src/nn/spec/upgrade*.* src/app/commands/command_upgrade.c
+old forms V0 and V1, upgrade|N|684|src/nn/spec/upgrade*.* src/app/commands/command_upgrade.c
 engine seam: operators, checks|H|2759|src/nn/engine/{engine,engine_internal,image_plane,normal,op_check*,op_size,ops,roofline,tensor}.*
 device: memory, copies, codecs, rules, sums|H|1520|src/base/device/{codec,device,group,half,host,host_device,kernel,owned,rule,vector}.*
 --reproducible: one order of sums|H|613|src/base/device/{exact_sum,tree_sum}.* src/app/compute/grains.*
@@ -44,7 +44,7 @@ libposeidon: tensors on GPUs|H|297|src/comm/library/place.* src/base/device/modu
 snapshots in Caffe'"'"'s two forms|H|2911|src/nn/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
 kept snapshots, the run and its lock|N|2690|src/app/keep/{snapshot_writer,kept_list,prefix_lock}.* src/app/keep/run*.*
 weights in Caffe'"'"'s other form|N|276|src/nn/snapshot/weights.* src/app/commands/command_convert_weights.c
-report|N|2068|src/app/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/app/say/result.c
+report|N|2053|src/app/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/app/say/result.c
 CSV, TensorBoard|c|470|src/app/report/curves.* src/app/say/metrics.c
 trace, timeline|c|1047|src/base/trace/* src/comm/timeline/*
 trainer|H|4216|src/app/job/{course,job,nets,policy,rates,trainer_options}.* src/app/compute/{compute,net_exchange,place_updates}.* src/app/keep/scores.* src/app/say/{display,output,start_log,timing}.* src/app/loop/*
@@ -56,10 +56,10 @@ late and lost ranks, NaN|N|1058|src/app/watch/{monitor,numeric_checks,stragglers
 shares of the batch by speed|N|458|src/app/compute/balance.*
 cores|N|385|src/app/job/cores.*
 doctor, device_query|c|1269|src/app/commands/{command_doctor,command_device_query,doctor*}.*
-options, help, suggestions|N|1638|src/app/commands/{foreign_options,options*,output_guard}.* src/base/util/{choice,option,suggest,units}.*
+options, help, suggestions|N|1604|src/app/commands/{foreign_options,options*,output_guard}.* src/base/util/{choice,option,suggest,units}.*
 train, main|H|1043|src/app/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
-test, time, classify, extract, summary|N|2142|src/app/commands/{command_classify,command_extract,command_summary,command_test,command_time,model}.*
-util, the rest|H|3904|src/app/report/build_info.* src/nn/spec/h5*.* src/base/util/{alloc,clock,error,file,file_kind,finite,json,log,machine,median,owner,path,progress,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
+test, time, classify, extract, summary|N|2129|src/app/commands/{command_classify,command_extract,command_summary,command_test,command_time,model}.*
+util, the rest|H|3903|src/app/report/build_info.* src/nn/spec/h5*.* src/base/util/{alloc,clock,error,file,file_kind,finite,json,log,machine,median,owner,path,progress,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
 '
 
 # Writes NAME|KIND|BUDGET|FILE|LINES of all files to $work/rows; fails where a file has no row, or two.
