@@ -76,7 +76,7 @@ refuses "*unexpected word 'x.solverstate': expected options only; did you mean -
 refuses "*did you mean --weights=w.caffemodel.h5 (usage*" test w.caffemodel.h5
 refuses "poseidon: unknown command 'predict' ('poseidon help' lists all)*" predict
 refuses '*--epochs says when training ends: not with --max-iter*' train --solver=s --epochs=3 --max-iter=5
-refuses "*unknown option --np: the launcher sets the number of ranks: mpirun -np N*" train -np 4
+refuses "*unknown option --np: the launcher starts, numbers and connects the ranks: mpirun -np N*" train -np 4
 refuses '*unknown option --model: --solver=FILE: the solver names the net*' train --model=net.prototxt
 refuses '*--solver= names no file: --solver=FILE*' train --solver=
 refuses "*unexpected word 'out.svg': expected options only*" summary --model=net.prototxt out.svg

@@ -125,11 +125,10 @@ static const struct error_case error_cases[] = {
      "blob size exceeds INT_MAX"},
     {X ONE("NdConvolution", ""),
      "layer type NdConvolution is not supported: it belongs to a fork of Caffe for video; "
-     "Convolution "
-     "with kernel_size, stride and pad once for each axis does the same"},
-    {X ONE("NdPooling", ""), "for video; Pooling with kernel_size, stride and pad once"},
-    {X ONE("Convolution3D", ""), "(C3D); Convolution over a bottom of 5 axes, with kernel_size"},
-    {X ONE("Pooling3D", ""), "(C3D); Pooling over a bottom of 5 axes, with kernel_size"},
+     "Convolution and Pooling with kernel_size, stride and pad once for each axis do the same"},
+    {X ONE("NdPooling", ""), "for video; Convolution and Pooling with kernel_size, stride and pad"},
+    {X ONE("Convolution3D", ""), "(C3D); Convolution and Pooling over a bottom of 5 axes, with"},
+    {X ONE("Pooling3D", ""), "(C3D); Convolution and Pooling over a bottom of 5 axes, with"},
     {X ONE("Conv3d", ""), "unknown layer type: Conv3d; did you mean Convolution?"},
     {X ONE("AvgPool1d", ""), "unknown layer type: AvgPool1d; did you mean Pooling?"},
     {X INPUT("z",

@@ -57,7 +57,7 @@ static const char *golden(const char *name)
 START_TEST(summary_as_json_lists_splits_and_sorted_outputs)
 {
     write_file("net.prototxt", net);
-    assert_ran(run("summary --model net.prototxt --phase TEST --input-shape=1,4,5 --json"), 0,
+    assert_ran(run("summary --model net.prototxt --phase Test --input-shape=1,4,5 --json"), 0,
                golden("summary.json"), "");
 }
 END_TEST

@@ -39,8 +39,6 @@ START_TEST(a_word_has_its_place_and_others_are_refused_with_the_list)
     ck_assert_int_eq(choice_parse("--direct", "OFF", words, &found), -1);
     ck_assert_int_eq(found, 2);
     ck_assert_str_eq(error_text(), "--direct=OFF: expected auto, on or off");
-    ck_assert_int_eq(choice_parse_caseless("direct", "ON", words, &found), 0);
-    ck_assert_int_eq(found, 1);
     ck_assert_int_eq(choice_find(words, "of"), -1);
     ck_assert_str_eq(choice_list(one, list, sizeof list), "only");
     ck_assert_str_eq(choice_list(words, list, 8), "auto, o");

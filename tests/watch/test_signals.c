@@ -69,7 +69,7 @@ static void make(struct ranks *r)
     *r = (struct ranks){.options.signals = {[SIGNAL_INT] = SIGNAL_STOP,
                                             [SIGNAL_HUP] = SIGNAL_SNAPSHOT,
                                             [SIGNAL_TERM] = SIGNAL_STOP},
-                        .run = {.job = &r->job[0], .ends = INFINITY}};
+                        .run = {.job = &r->job[0], .shared.ends = INFINITY}};
     saving_seconds = 0;
     for (int i = 0; i < RANKS; i++) {
         r->sync[i].sums = &r->sums;
@@ -171,14 +171,14 @@ START_TEST(the_clock_of_rank_0_stops_all_while_there_is_time_to_save)
 
     make(&r);
     r.options.deadline.whence = "--time-limit";
-    r.run.ends = clock_seconds() + 1e6;
+    r.run.shared.ends = clock_seconds() + 1e6;
     come_to(&r, 0, 0, 0, false);
     come_to(&r, 1, 0, 0, false);
     ck_assert_int_eq(r.monitor[1].signals.effect, SIGNAL_NOTHING);
     ck_assert(!monitor_hurries(&r.monitor[1]));
     make(&r);
     r.options.deadline.whence = "--time-limit";
-    r.run.ends = clock_seconds() + 1e6;
+    r.run.shared.ends = clock_seconds() + 1e6;
     saving_seconds = 1e6;
     come_to(&r, 0, 0, 0, false);
     come_to(&r, 1, 0, 0, false);

@@ -58,22 +58,17 @@ static int find_names(struct classification *c)
 {
     c->names = c->from.classes;
     c->nnames = c->from.nclasses;
-    if (!c->labels && !c->nnames) {
-        if (class_names_split(c->told.owner.classes, &c->own))
+    if (c->labels || !c->nnames) {
+        if (c->labels ? class_names_read(c->labels, &c->own)
+                      : class_names_split(c->told.owner.classes, &c->own))
             return -1;
         c->names = c->own.name;
         c->nnames = c->own.count;
-        if (!c->nnames)
-            fprintf(stderr, "Class names are missing in the weights and in the net's data; "
-                            "--labels=FILE gives them\n");
     }
-    if (!c->labels)
-        return 0;
-    if (class_names_read(c->labels, &c->own))
-        return -1;
-    c->names = c->own.name;
-    c->nnames = c->own.count;
-    if (c->nnames == c->classes)
+    if (!c->nnames)
+        fprintf(stderr, "Class names are missing in the weights and in the net's data; "
+                        "--labels=FILE gives them\n");
+    if (!c->labels || c->nnames == c->classes)
         return 0;
     return error_set("%s: expected %s, one per line, found %d ('%s' to '%s')", c->labels,
                      units_count(c->classes, "class name").text, c->nnames, c->names[0],

@@ -10,15 +10,6 @@
 #include "spec/print.h"
 #include "util/json.h"
 
-/* Returns the number of a layer's parameters; shared parameters count with their owner. */
-static size_t owned_elems(const struct net *net, int layer)
-{
-    for (int g = 0; g < net->ngroups; g++)
-        if (net->groups[g].layer == layer)
-            return net->groups[g].elems;
-    return 0;
-}
-
 static void json_tops(const struct layer_def *def, const struct layer *layer, struct json *json)
 {
     json_put_array(json, "tops");
@@ -75,6 +66,7 @@ static void json_record(const struct layer *layer, struct json *json)
 static void json_layer(const struct net_def *def, const struct net *net, int l, struct json *json)
 {
     const struct layer_def *layer = &def->layers[l];
+    const struct group *owned = net ? net_table_owned(net, l) : NULL;
 
     json_object_begin(json);
     json_put_string(json, "name", layer->name);
@@ -87,7 +79,7 @@ static void json_layer(const struct net_def *def, const struct net *net, int l, 
     json_array_end(json);
     json_tops(layer, net ? &net->layers[l] : NULL, json);
     if (net) {
-        json_put_uint(json, "parameters", owned_elems(net, l));
+        json_put_uint(json, "parameters", owned ? owned->elems : 0);
         json_put_uint(json, "flops", (uint64_t)net->layers[l].flops);
         json_put_string(json, "scheme", NULL);
         json_blobs(net, l, json);

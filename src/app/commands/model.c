@@ -11,7 +11,6 @@
 #include "spec/modelfile.h"
 #include "spec/proto.h"
 #include "spec/read.h"
-#include "util/choice.h"
 #include "util/alloc.h"
 #include "util/path.h"
 #include "util/strbuf.h"
@@ -19,19 +18,20 @@
 
 static int define(const struct model_options *o, struct model *model)
 {
-    static const char *const phases[] = {"TRAIN", "TEST", NULL}; /* values of enum Phase */
     const Caffe__NetParameter *param = (const Caffe__NetParameter *)text_root(model->doc);
     Caffe__NetState own = CAFFE__NET_STATE__INIT;
-    int nstages, phase, status;
+    bool tests = strcasecmp(o->phase, "TEST") == 0;
+    int nstages, status;
 
-    if (choice_parse_caseless("--phase", o->phase, phases, &phase))
-        return -1;
+    if (!tests && strcasecmp(o->phase, "TRAIN") != 0)
+        return error_set("--phase=%s: expected TRAIN or TEST", o->phase);
     status = alloc_split(&own.stage, &nstages, o->stages ? o->stages : "", "stages");
     own.n_stage = (size_t)nstages;
     own.has_level = true; /* like Caffe's tools: keep the file's stages, not its level */
     own.level = o->level;
     if (!status)
-        status = net_def_create(model->doc, param, phase, &own, &model->def);
+        status = net_def_create(model->doc, param, tests ? CAFFE__PHASE__TEST : CAFFE__PHASE__TRAIN,
+                                &own, &model->def);
     alloc_free_list(own.stage, nstages);
     return status;
 }

@@ -214,8 +214,9 @@ static void print_layer(const struct forecast *f, const struct forecast_point *p
 
     printf("%-*s", NAME_WIDTH, short_name(group->name, name));
     for (int i = 0; i < columns->n; i++) {
-        struct way way = f->ways.way[columns->way[i]];
-        print_cost(forecast_cost(f, point, g, way), group->trains, way_is(point->chosen[g], way));
+        int w = columns->way[i];
+        print_cost(&point->table[g * f->ways.n + w], group->trains,
+                   way_is(point->chosen[g], f->ways.way[w]));
     }
     putchar('\n');
 }
@@ -280,39 +281,6 @@ static void print_layers(const struct forecast *f, const struct forecast_point *
            "larger. Time: from gradient to new parameters. *: chosen.\n");
 }
 
-/* Prints reasons for each fully connected layer, and for the largest other layer of each scheme. */
-static void print_reasons(const struct forecast *f, const struct forecast_point *point)
-{
-    char reason[256], text[400], name[NAME_WIDTH + 1];
-
-    printf("\nWhy:\n");
-    for (int g = 0; g < f->work.ngroups; g++) {
-        if (!f->groups[g].factorable || !f->groups[g].trains)
-            continue;
-        forecast_reason(f, point, g, reason, sizeof reason);
-        options_print_entry(short_name(f->groups[g].name, name), reason);
-    }
-    for (int w = -1; w < f->ways.n; w++) {
-        struct way way = {.scheme = NULL};
-        int count = 0, largest = -1;
-        if (w >= 0)
-            way = f->ways.way[w];
-        for (int g = 0; g < f->work.ngroups; g++)
-            if (!(f->groups[g].factorable && f->groups[g].trains) &&
-                way_is(point->chosen[g], way)) {
-                count++;
-                if (largest < 0 || f->groups[g].elems > f->groups[largest].elems)
-                    largest = g;
-            }
-        if (!count)
-            continue;
-        forecast_reason(f, point, largest, reason, sizeof reason);
-        snprintf(text, sizeof text, "%s: %s", f->groups[largest].name, reason);
-        snprintf(name, sizeof name, count == 1 ? "1 other layer" : "%d other layers", count);
-        options_print_entry(name, text);
-    }
-}
-
 int plan_print(const struct plan_request *r, struct forecast *f)
 {
     int last = f->options->npoints - 1;
@@ -331,7 +299,6 @@ int plan_print(const struct plan_request *r, struct forecast *f)
         if (forecast_price(f, &f->points[i]))
             return -1;
         print_layers(f, &f->points[i]);
-        print_reasons(f, &f->points[i]);
     }
     return fflush(stdout) || ferror(stdout) ? error_set("the plan could not be written") : 0;
 }

@@ -339,14 +339,6 @@ int forecast_price(const struct forecast *f, struct forecast_point *point)
         simulate_table(&options, &point->how, &f->ways, f->work.ngroups, f->groups, point->table));
 }
 
-const struct cost *forecast_cost(const struct forecast *f, const struct forecast_point *point,
-                                 int group, struct way way)
-{
-    int w = ways_find(&f->ways, way);
-
-    return w < 0 ? NULL : &point->table[group * f->ways.n + w];
-}
-
 void forecast_schemes(const struct forecast *f, const struct forecast_point *point, char *out,
                       size_t bytes)
 {
@@ -368,4 +360,25 @@ void forecast_schemes(const struct forecast *f, const struct forecast_point *poi
             at += (size_t)snprintf(out + at, bytes - at, "%s%d %s", at ? ", " : "", count,
                                    way_label(way).text);
     }
+}
+
+void forecast_result(const struct forecast *f, char *out, size_t bytes)
+{
+    const struct forecast_point *point = &f->points[f->options->npoints - 1];
+    char train[128], lossy[CHOOSE_WORDS] = "";
+
+    snprintf(train, sizeof train,
+             "%d workers on %d node%s train %.2f times as fast as one%s (%.0f %% of %.7g)",
+             point->workers, point->nodes, point->nodes == 1 ? "" : "s", point->speedup,
+             point->pace ? " of speed 1" : "", 100 * point->speedup / point->capacity,
+             point->capacity);
+    if (point->workers > 1 && point->shape.asks && f->options->exchange.lossy.n > 0)
+        choose_print_lossy(&point->answer, f->work.ngroups, lossy);
+    if (point->workers < 2)
+        snprintf(out, bytes, "One worker has nothing to send: ask for more --nodes.");
+    else
+        snprintf(out, bytes, "%s%s (--comm=%s).%s%s", train,
+                 point->shape.only ? ": they add up gradients in shared memory, and nothing is sent"
+                                   : "",
+                 forecast_comm_name(f), *lossy ? " --lossy: " : "", lossy);
 }

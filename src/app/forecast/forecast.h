@@ -50,7 +50,7 @@ struct forecast_point {
     double speedup;                /* speed-up over a rank of speed 1 that trains alone */
     double images_per_second;      /* rate of all workers together */
     double bytes_sent, bytes_most; /* bytes per iteration: of a node (mean); of the busiest rank */
-    struct cost *table;            /* cost per group and way (forecast_price); owned; NULL before */
+    struct cost *table; /* cost per group and way of ways (forecast_price); owned; NULL before */
 };
 
 struct forecast {
@@ -78,14 +78,6 @@ const char *forecast_comm_name(const struct forecast *forecast);
 
 /* Fills the point's table: the simulated cost of every group alone, with every scheme. */
 int forecast_price(const struct forecast *forecast, struct forecast_point *point);
-
-/* Returns a cost from the point's table; NULL for a scheme that is not in forecast->ways. */
-const struct cost *forecast_cost(const struct forecast *forecast,
-                                 const struct forecast_point *point, int group, struct way way);
-
-/* Writes why the group uses its scheme, from the point's table; no full stop. */
-void forecast_reason(const struct forecast *forecast, const struct forecast_point *point, int group,
-                     char *out, size_t bytes);
 
 /* Writes how many groups use each scheme: "16 PS, 3 SFB"; "-": nothing is sent. */
 void forecast_schemes(const struct forecast *forecast, const struct forecast_point *point,

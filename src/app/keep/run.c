@@ -67,13 +67,11 @@ static int find_name(struct training_run *run)
         snprintf(run->file.run, sizeof run->file.run, "%s", o->run);
         return o->resume ? 0 : check_fresh(run);
     }
-    if (o->resume && run->found.run[0])
+    if (o->resume && run->found.run[0]) {
         strcpy(run->file.run, run->found.run);
-    else if (o->resume && run->list.count > 0)
-        return name_of_newest(run);
-    else
-        return run_new_name(run->file.run);
-    return 0;
+        return 0;
+    }
+    return o->resume && run->list.count > 0 ? name_of_newest(run) : run_new_name(run->file.run);
 }
 
 static const struct checkpoint_entry *newest_candidate(const struct training_run *run)
@@ -152,12 +150,12 @@ static int open_run(struct training_run *run)
         find_name(run) || prefix_lock_name(run->lock, run->file.run))
         return -1;
     newest = newest_candidate(run);
-    run->resumes = newest || o->snapshot;
+    run->shared.resumes = newest || o->snapshot;
     if (newest) {
-        run->global_batch = newest->owner.global_batch;
+        run->shared.global_batch = newest->owner.global_batch;
         run->saved_plan = newest->owner.plan ? strdup(newest->owner.plan) : NULL;
-    } else if (o->resume && is_known(run))
-        run->global_batch = run->found.global_batch;
+    } else if (resumes_known(run))
+        run->shared.global_batch = run->found.global_batch;
     else if (o->snapshot && checkpoint_read_owner(o->snapshot, &given) == 0) {
         run->saved_plan = given.plan;
         given.plan = NULL;
@@ -180,14 +178,11 @@ int run_open_all(struct training_run *run)
 {
     MPI_Comm world = run->job->world;
     int status = run->job->rank == 0 ? take_prefix(run) || open_run(run) : 0;
-    double left =
-        run->job->options->deadline.end - clock_seconds(); /* clocks differ from host to host */
 
-    if (error_agree(world, status) || agree_share(world, &left, sizeof left) ||
-        agree_share(world, &run->resumes, sizeof run->resumes) ||
-        agree_share(world, &run->global_batch, sizeof run->global_batch))
+    run->shared.ends = run->job->options->deadline.end - clock_seconds();
+    if (error_agree(world, status) || agree_share(world, &run->shared, sizeof run->shared))
         return -1;
-    run->ends = clock_seconds() + left;
+    run->shared.ends += clock_seconds(); /* clocks differ from host to host */
     return agree_share_text(world, &run->saved_plan);
 }
 
@@ -308,11 +303,11 @@ static int try_state(struct training_run *run, const char *path, const char *typ
     if (checkpoint_resume(path, run->net, job_histories(run->job), history, at, &run->model,
                           run->job->log))
         return -1;
-    if (run->global_batch > 0 && run->global_batch != job_samples(run->job))
+    if (run->shared.global_batch > 0 && run->shared.global_batch != job_samples(run->job))
         LOG_WARNING(run->job->log,
                     "The run took %" PRId64 " samples an iteration, from here on %" PRId64
                     "; --global-batch=%" PRId64 " keeps the old number",
-                    run->global_batch, job_samples(run->job), run->global_batch);
+                    run->shared.global_batch, job_samples(run->job), run->shared.global_batch);
     return 0;
 }
 
@@ -324,7 +319,7 @@ int run_take_state(struct training_run *run, const char *path, float *history,
 
     if (checkpoint_read_owner(path, &owner))
         return -1;
-    run->global_batch = owner.global_batch;
+    run->shared.global_batch = owner.global_batch;
     status = try_state(run, path, owner.rule, history, at);
     snapshot_owner_free(&owner);
     return status;
@@ -461,12 +456,11 @@ static int count_start(struct training_run *run, int64_t first)
 /* Logs once that a killed run would have no snapshot to resume from. */
 static void tell_unsaved(const struct training_run *run, int64_t first)
 {
-    const struct trainer_options *o = run->job->options;
     int every = run->job->solver->snapshot;
     int64_t next = every > 0 ? (first / every + 1) * every : INT64_MAX;
 
-    if (next >= run->job->max_iter && o->snapshot_every.seconds <= 0 &&
-        o->snapshot_every.share <= 0 && !o->keep_best && run->job->max_iter > first)
+    if (next >= run->job->max_iter && !run_is_paced(run) && !run->job->options->keep_best &&
+        run->job->max_iter > first)
         LOG_INFO(
             run->job->log,
             "No snapshot is written before the end: a killed run starts again at iteration %" PRId64

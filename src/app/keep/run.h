@@ -19,28 +19,30 @@ struct sync;
 struct training_run {
     const struct job *job; /* borrowed, as are both nets */
     bool (*told_to_stop)(const enum signal_effect effects[SIGNALS]); /* signals_stop_pending */
-    struct net *net;                /* net to train; NULL: before it is made */
-    struct net *average;            /* net whose parameters average the weights; NULL: no average */
-    bool resumes;                   /* a state is read on rank 0, or starting fails. On all ranks */
-    bool keeps;                     /* snapshots are written, with a lock and PREFIX.run */
-    char *path;                     /* path of PREFIX.run. Owned */
-    struct run_file file;           /* PREFIX.run as the run writes it. Owned */
-    struct run_file found;          /* PREFIX.run at the start; .run "": no file. Owned */
-    struct run_pulse pulse;         /* this start's; `seen` is set when it is written */
-    struct prefix_lock *lock;       /* Owned */
+    struct net *net;     /* net to train; NULL: before it is made */
+    struct net *average; /* net whose parameters average the weights; NULL: no average */
+    struct run_shared {
+        bool resumes;         /* a state is read on rank 0, or starting fails */
+        int64_t global_batch; /* samples per iteration of the resumed run; 0: unknown */
+        double ends;          /* rank 0's deadline in this rank's clock_seconds; INFINITY: none */
+    } shared;                 /* found by rank 0. On all ranks */
+    bool keeps;               /* snapshots are written, with a lock and PREFIX.run */
+    char *path;               /* path of PREFIX.run. Owned */
+    struct run_file file;     /* PREFIX.run as the run writes it. Owned */
+    struct run_file found;    /* PREFIX.run at the start; .run "": no file. Owned */
+    struct run_pulse pulse;   /* this start's; `seen` is set when it is written */
+    struct prefix_lock *lock; /* Owned */
     struct snapshot_writer *writer; /* NULL before the first snapshot. Owned */
     struct checkpoint_list list;    /* solver states under the prefix, for --resume. Owned */
     struct strbuf about;            /* description of what is trained, hashed in `digest`. Owned */
     char digest[SHA256_HEX];
-    int64_t global_batch;   /* samples per iteration of the resumed run; 0: unknown. On all ranks */
-    char *saved_plan;       /* plan of the resumed run; NULL: unknown. On all ranks. Owned */
-    char *plan;             /* plan of this run, for its snapshots. Owned */
-    char *model;            /* path of the resumed model; NULL: none. Owned */
-    double residuals_bytes; /* bytes of residuals per snapshot; 0: none. On all ranks */
+    char *saved_plan;         /* plan of the resumed run; NULL: unknown. On all ranks. Owned */
+    char *plan;               /* plan of this run, for its snapshots. Owned */
+    char *model;              /* path of the resumed model; NULL: none. Owned */
+    double residuals_bytes;   /* bytes of residuals per snapshot; 0: none. On all ranks */
     double residuals_seconds; /* seconds of the last writing of residuals */
     double stall;             /* seconds that the last snapshot stopped training */
     bool told_pace;           /* the log has said how far apart snapshots are */
-    double ends; /* rank 0's deadline in this rank's clock_seconds; INFINITY: none. On all ranks */
 };
 
 /* Locks the prefix and finds the run to resume; before nets are made. The caller has set run->job

@@ -137,13 +137,11 @@ int run_check_values(struct training_run *run, const struct rates *rates, int64_
 int run_expect_saving(struct training_run *run)
 {
     const struct trainer_options *o = run->job->options;
-    bool saves = run->job->solver->snapshot > 0 || o->snapshot_every.seconds > 0 ||
-                 o->snapshot_every.share > 0;
+    bool saves = run->job->solver->snapshot > 0 || run_is_paced(run);
     bool keeps = run->keeps && (o->keep > 0 || o->keep_best); /* prunes after a kill */
 
-    return run->job->rank == 0 && !job_rehearses(run->job) && (saves || keeps) && !run->writer
-               ? open_writer(run)
-               : 0;
+    return error_status(run->job->rank == 0 && !job_rehearses(run->job) && (saves || keeps) &&
+                        !run->writer && open_writer(run));
 }
 
 int run_mark_best(struct training_run *run, const struct course *course)
@@ -159,9 +157,9 @@ int run_mark_best(struct training_run *run, const struct course *course)
 
 int run_finish_saving(struct training_run *run, bool patient)
 {
-    double left = run->ends - run->job->options->deadline.margin - clock_seconds();
+    double left = run->shared.ends - run->job->options->deadline.margin - clock_seconds();
 
-    if (isinf(run->ends))
+    if (isinf(run->shared.ends))
         left = LONG_TRIES_SECONDS;
     return snapshot_writer_finish(run->writer,
                                   patient && left > LAST_TRIES_SECONDS ? left : LAST_TRIES_SECONDS);
@@ -187,20 +185,21 @@ int saving_pace_parse(const char *option, const char *text, void *target)
 bool run_saving_is_due(struct training_run *run, double since)
 {
     const struct saving_pace *pace = &run->job->options->snapshot_every;
-    double work = run->writer ? snapshot_writer_work(run->writer) : 0, apart, lasts;
+    const struct snapshot_cost cost = snapshot_writer_cost(run->writer);
+    double apart = FIRST_SAVING_SECONDS, lasts = cost.seconds;
 
     if (pace->share <= 0)
         return pace->seconds > 0 && since >= pace->seconds;
-    if (work < 0) /* still being written */
+    if (cost.pending)
         return false;
-    lasts = run->writer ? snapshot_writer_seconds(run->writer) : 0;
-    apart = lasts > 0 ? (run->stall + work) / pace->share : FIRST_SAVING_SECONDS;
+    if (lasts > 0)
+        apart = (run->stall + cost.work) / pace->share;
     if (fmax(apart, lasts) > RARE_SAVING_SECONDS && !run->told_pace) {
         run->told_pace = true;
         LOG_INFO(run->job->log,
                  "Snapshots are at least %s apart: one costs training %s, takes %s to reach the "
                  "disk, and --snapshot-every allows %g%% of the time",
-                 units_seconds(fmax(apart, lasts)).text, units_seconds(run->stall + work).text,
+                 units_seconds(fmax(apart, lasts)).text, units_seconds(run->stall + cost.work).text,
                  units_seconds(lasts).text, 100 * pace->share);
     }
     return since >= apart;
@@ -208,7 +207,7 @@ bool run_saving_is_due(struct training_run *run, double since)
 
 double run_saving_seconds(const struct training_run *run)
 {
-    double measured = run->writer ? snapshot_writer_seconds(run->writer) : 0;
+    double measured = snapshot_writer_cost(run->writer).seconds;
     double bytes = (double)run->net->nlearnable * sizeof(float) * (1 + job_histories(run->job)) +
                    run->residuals_bytes;
 

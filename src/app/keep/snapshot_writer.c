@@ -46,15 +46,14 @@ struct snapshot_writer {
     pthread_cond_t changed;
     struct slot slots[2];
     bool busy, ends;
-    bool hasty;     /* training is over, and snapshot_writer_finish waits */
-    double until;   /* time at which a hasty writer gives up */
-    double next;    /* time of the next try after a failure */
-    double warned;  /* time of the last warning */
-    int pause;      /* seconds to wait after the next failure */
-    bool hopeless;  /* later snapshots would fail, too, because of `reason` */
-    char *reason;   /* message of the last failure */
-    double seconds; /* seconds from copy to disk of the last snapshot */
-    double work;    /* processor seconds of the thread for the last snapshot */
+    bool hasty;                /* training is over, and snapshot_writer_finish waits */
+    double until;              /* time at which a hasty writer gives up */
+    double next;               /* time of the next try after a failure */
+    double warned;             /* time of the last warning */
+    int pause;                 /* seconds to wait after the next failure */
+    bool hopeless;             /* later snapshots would fail, too, because of `reason` */
+    char *reason;              /* message of the last failure */
+    struct snapshot_cost cost; /* `pending` is not set */
     struct kept_list kept;
 };
 
@@ -243,10 +242,9 @@ static void try_once(struct snapshot_writer *writer, struct slot *slot)
         remember_reason(writer);
     else
         writer->pause = FIRST_PAUSE;
-    if (slot && !status) {
-        writer->seconds = clock_seconds() - slot->begun;
-        writer->work = clock_thread_seconds() - work;
-    }
+    if (slot && !status)
+        writer->cost = (struct snapshot_cost){.seconds = clock_seconds() - slot->begun,
+                                              .work = clock_thread_seconds() - work};
     writer->hopeless |= status && status != CHECKPOINT_NOT_WRITTEN;
     if (status == CHECKPOINT_NOT_WRITTEN && !writer->ends)
         put_off(writer, iteration);
@@ -256,6 +254,12 @@ static void try_once(struct snapshot_writer *writer, struct slot *slot)
 static bool is_untried(const struct slot *slot)
 {
     return slot->full && !slot->tried;
+}
+
+/* Returns true if a snapshot waits for its first try, or is being written. */
+static bool has_untried(const struct snapshot_writer *writer)
+{
+    return writer->busy || is_untried(&writer->slots[0]) || is_untried(&writer->slots[1]);
 }
 
 /* Returns an untried slot, else the oldest slot whose next try is due; NULL: none. */
@@ -418,7 +422,7 @@ static struct slot *slot_for(struct snapshot_writer *writer, int64_t iteration)
 {
     struct slot *slot;
 
-    while (writer->busy || is_untried(&writer->slots[0]) || is_untried(&writer->slots[1]))
+    while (has_untried(writer))
         pthread_cond_wait(&writer->changed, &writer->mutex);
     slot = &writer->slots[holds_best(writer, &writer->slots[0])];
     assert(!holds_best(writer, slot)); /* at most one slot holds the best */
@@ -556,26 +560,17 @@ int snapshot_writer_finish(struct snapshot_writer *writer, double seconds)
     return status;
 }
 
-double snapshot_writer_seconds(struct snapshot_writer *writer)
+struct snapshot_cost snapshot_writer_cost(struct snapshot_writer *writer)
 {
-    double seconds;
+    struct snapshot_cost cost = {.seconds = 0};
 
+    if (!writer)
+        return cost;
     pthread_mutex_lock(&writer->mutex);
-    seconds = writer->seconds;
+    cost = writer->cost;
+    cost.pending = has_untried(writer);
     pthread_mutex_unlock(&writer->mutex);
-    return seconds;
-}
-
-double snapshot_writer_work(struct snapshot_writer *writer)
-{
-    double work;
-
-    pthread_mutex_lock(&writer->mutex);
-    work = writer->busy || is_untried(&writer->slots[0]) || is_untried(&writer->slots[1])
-               ? -1
-               : writer->work;
-    pthread_mutex_unlock(&writer->mutex);
-    return work;
+    return cost;
 }
 
 void snapshot_writer_destroy(struct snapshot_writer *writer)

@@ -77,12 +77,15 @@ char *snapshot_writer_newest(struct snapshot_writer *writer);
  * returns 0. */
 int snapshot_writer_finish(struct snapshot_writer *writer, double seconds);
 
-/* Returns the seconds from copy to disk of the last snapshot; 0 before the first snapshot. */
-double snapshot_writer_seconds(struct snapshot_writer *writer);
+/* Cost of the last snapshot; zeros before the first snapshot. */
+struct snapshot_cost {
+    double seconds; /* seconds from copy to disk */
+    double work;    /* processor seconds of the thread */
+    bool pending;   /* a snapshot waits for its first try, or is being written */
+};
 
-/* Returns the thread's processor seconds for the last snapshot; 0 before the first snapshot, -1
- * while a snapshot waits for its first try. */
-double snapshot_writer_work(struct snapshot_writer *writer);
+/* Returns the cost; writer NULL: zeros. */
+struct snapshot_cost snapshot_writer_cost(struct snapshot_writer *writer);
 
 /* Ends the thread after the file being written; NULL is allowed. */
 void snapshot_writer_destroy(struct snapshot_writer *writer);

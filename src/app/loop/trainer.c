@@ -64,8 +64,9 @@ static int create_nets(struct trainer *t)
 {
     t->ranks = (struct op_ranks){.sum = sum_over_workers, .context = t};
     t->job.shares.saved = t->job.options->exchange.measure ? NULL : t->run.saved_plan;
-    return error_status(job_keep_batch(&t->job, t->run.global_batch) || job_cut_grains(&t->job) ||
-                        result_open_trace(&t->job, &t->output.trace) || make_nets(t));
+    return error_status(job_keep_batch(&t->job, t->run.shared.global_batch) ||
+                        job_cut_grains(&t->job) || result_open_trace(&t->job, &t->output.trace) ||
+                        make_nets(t));
 }
 
 /* Makes the nets again after shares have changed. */
@@ -89,7 +90,7 @@ static int form_all(struct trainer *t)
     if (anew && remake_nets(t))
         return -1;
     net_exchange_share_memory(&t->net_exchange, &t->exchange);
-    if (t->run.resumes && t->compute.net)
+    if (t->run.shared.resumes && t->compute.net)
         net_leave_values(t->compute.net);
     return 0;
 }
@@ -131,10 +132,8 @@ static int read_state(struct trainer *t)
 
     if (t->job.rank != 0 || t->job.blank)
         return 0;
-    if (o->resume || o->snapshot) {
-        if (ALLOC(t->setup->history, elems + 1, "history"))
-            return -1;
-    }
+    if ((o->resume || o->snapshot) && ALLOC(t->setup->history, elems + 1, "history"))
+        return -1;
     if (o->resume && run_resume(&t->run, t->setup->history, &start->at, &start->resumed))
         return -1;
     if (!start->resumed && o->snapshot) {

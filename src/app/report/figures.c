@@ -237,16 +237,3 @@ double figures_exposed(const struct figures_layer *layer)
     return layer->stall_seconds < layer->alone_seconds ? layer->stall_seconds
                                                        : layer->alone_seconds;
 }
-
-double figures_progress_share(const struct figures *figures, int *most_rank)
-{
-    double sum = 0;
-
-    *most_rank = 0;
-    for (int r = 0; r < figures->nranks; r++) {
-        sum += figures->ranks[r].progress_share;
-        if (figures->ranks[r].progress_share > figures->ranks[*most_rank].progress_share)
-            *most_rank = r;
-    }
-    return figures->nranks > 0 ? sum / figures->nranks : 0;
-}

@@ -126,7 +126,4 @@ double figures_sum(const struct figures *figures, size_t figure);
  * rest of the wait was for ranks that came later. For layers whose alone_seconds is known. */
 double figures_exposed(const struct figures_layer *layer);
 
-/* Returns the wire thread's share of a core, mean over all ranks. *most_rank has the largest. */
-double figures_progress_share(const struct figures *figures, int *most_rank);
-
 #endif

@@ -5,8 +5,6 @@
 
 static void put_run(const struct figures *figures, int unused, struct json *json)
 {
-    int most;
-
     (void)unused;
     json_put_string(json, "net", figures->net);
     json_put_int(json, "ranks", figures->nranks);
@@ -15,7 +13,8 @@ static void put_run(const struct figures *figures, int unused, struct json *json
     json_put_int(json, "batch", figures->batch);
     json_put_bool(json, "overlap", figures->overlap);
     json_put_double(json, "seconds_per_iteration", figures->seconds);
-    json_put_double(json, "progress_core_share", figures_progress_share(figures, &most));
+    json_put_double(json, "progress_core_share",
+                    figures_sum(figures, FIGURE(progress_share)) / figures->nranks);
 }
 
 void report_rank(const struct figures *figures, int rank, struct json *json)

@@ -19,9 +19,7 @@ struct row {
     char cell[COLUMNS][CELL_BYTES];
 };
 
-/* Returns the parameters that the layer owns. Shared parameters count with their owner, so that the
- * sum is right. */
-static const struct group *owned_params(const struct net *net, int layer)
+const struct group *net_table_owned(const struct net *net, int layer)
 {
     for (int g = 0; g < net->ngroups; g++)
         if (net->groups[g].layer == layer)
@@ -59,7 +57,7 @@ static void print_table_layer(const struct net *net, int l, const struct plan *p
                               struct row *row)
 {
     const struct layer *layer = &net->layers[l];
-    const struct group *group = owned_params(net, l);
+    const struct group *group = net_table_owned(net, l);
 
     snprintf(row->cell[LAYER], CELL_BYTES, "%s", layer->def->name);
     snprintf(row->cell[TYPE], CELL_BYTES, "%s", layer->def->type);

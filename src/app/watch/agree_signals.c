@@ -79,26 +79,19 @@ void monitor_pace(struct monitor *monitor)
     warn_of_launcher(monitor);
 }
 
-/* Returns the seconds that `further` more iterations and the last snapshot take, with margin. */
-static double seconds_to_save(const struct monitor *monitor, double further)
+/* Returns true if the run's time ends before `further` more iterations and the last snapshot are
+ * done, with margin. */
+static bool time_is_over(const struct monitor *monitor, double further)
 {
-    return further * monitor->signals.slowest + 1.5 * run_saving_seconds(monitor->run) +
-           monitor->job->options->deadline.margin;
+    double needs = further * monitor->signals.slowest + 1.5 * run_saving_seconds(monitor->run) +
+                   monitor->job->options->deadline.margin;
+
+    return clock_seconds() + needs > monitor->run->shared.ends;
 }
 
 bool monitor_hurries(const struct monitor *monitor)
 {
-    return signals_stop_pending(monitor->job->options->signals) ||
-           clock_seconds() + seconds_to_save(monitor, 1) > monitor->run->ends;
-}
-
-/* Returns true if the run must stop to end in time. next: iterations until the next question, whose
- * decision takes effect a few iterations later (monitor_ask). */
-static bool time_is_over(const struct monitor *monitor, int64_t next)
-{
-    double further = (double)(next + 2 * monitor->signals.lag);
-
-    return clock_seconds() + seconds_to_save(monitor, further) > monitor->run->ends;
+    return signals_stop_pending(monitor->job->options->signals) || time_is_over(monitor, 1);
 }
 
 /* Returns true if --snapshot-every asks for a snapshot and no other effect is pending. */
@@ -122,7 +115,8 @@ static int ask_signals(struct monitor *monitor, struct sync *sync, bool enough, 
     if (monitor->job->rank == 0) {
         int64_t next = iterations_to_next(monitor, iteration);
         values[NEXT] = (double)next;
-        values[ENDS] = time_is_over(monitor, next);
+        /* the next question's decision takes effect a few iterations later (monitor_ask) */
+        values[ENDS] = time_is_over(monitor, (double)(next + 2 * monitor->signals.lag));
         values[SAVES] = snapshot_is_due(monitor);
         values[ENOUGH] = enough;
     }
@@ -183,7 +177,8 @@ static int read_answer(struct monitor *monitor, struct sync *sync, int64_t itera
     if (values[ENDS] > 0.5) {
         if (monitor->signals.effect != SIGNAL_STOP)
             LOG_INFO(monitor->job->log, "%s ends in %.0f s: stopping after %s",
-                     monitor->job->options->deadline.whence, monitor->run->ends - clock_seconds(),
+                     monitor->job->options->deadline.whence,
+                     monitor->run->shared.ends - clock_seconds(),
                      units_count(iteration, "iteration").text);
         monitor->signals.effect = SIGNAL_STOP;
         monitor->signals.keep = true;

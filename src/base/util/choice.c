@@ -5,20 +5,13 @@
 #include "util/strbuf.h"
 
 #include <string.h>
-#include <strings.h>
-
-static int find_word(const char *const *words, const char *text,
-                     int (*compare)(const char *, const char *))
-{
-    for (int i = 0; words[i]; i++)
-        if (compare(words[i], text) == 0)
-            return i;
-    return -1;
-}
 
 int choice_find(const char *const *words, const char *text)
 {
-    return find_word(words, text, strcmp);
+    for (int i = 0; words[i]; i++)
+        if (!strcmp(words[i], text))
+            return i;
+    return -1;
 }
 
 const char *choice_list(const char *const *words, char *buffer, size_t size)
@@ -29,24 +22,13 @@ const char *choice_list(const char *const *words, char *buffer, size_t size)
     return buffer;
 }
 
-static int parse_word(const char *option, const char *text, const char *const *words,
-                      int (*compare)(const char *, const char *), int *out)
+int choice_parse(const char *option, const char *text, const char *const *words, int *out)
 {
     char list[256];
-    int found = find_word(words, text, compare);
+    int found = choice_find(words, text);
 
     if (found < 0)
         return error_set("%s=%s: expected %s", option, text, choice_list(words, list, sizeof list));
     *out = found;
     return 0;
-}
-
-int choice_parse(const char *option, const char *text, const char *const *words, int *out)
-{
-    return parse_word(option, text, words, strcmp, out);
-}
-
-int choice_parse_caseless(const char *option, const char *text, const char *const *words, int *out)
-{
-    return parse_word(option, text, words, strcasecmp, out);
 }

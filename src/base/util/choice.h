@@ -14,7 +14,4 @@ const char *choice_list(const char *const *words, char *buffer, size_t size);
 /* Sets *out to the index of `text`, or fails: "--direct=x: expected auto, on or off". */
 int choice_parse(const char *option, const char *text, const char *const *words, int *out);
 
-/* Does what choice_parse does, ignoring case. */
-int choice_parse_caseless(const char *option, const char *text, const char *const *words, int *out);
-
 #endif

@@ -1,6 +1,7 @@
 /* Numbers with units. A unit is never guessed: 10 could be bits or bytes, a factor of eight. */
 #include "util/units.h"
 
+#include "util/choice.h"
 #include "util/error.h"
 
 #include <errno.h>
@@ -36,27 +37,17 @@ static double thousands(const char **text)
     return factor;
 }
 
-/* Returns 1 if `text` may follow the b or B of a rate. */
-static int ends_rate(const char *text)
-{
-    static const char *const endings[] = {"",    "/s",   "ps",    "it",    "it/s",
-                                          "yte", "ytes", "yte/s", "ytes/s"};
-
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-        if (!strcmp(text, endings[i]))
-            return 1;
-    return 0;
-}
-
 int units_parse_rate(const char *name, const char *text, void *target)
 {
+    static const char *const endings[] = {"",    "/s",   "ps",    "it",     "it/s",
+                                          "yte", "ytes", "yte/s", "ytes/s", NULL};
     double *out = target;
     const char *rest;
     double value;
 
     if (!leading_number(text, &value, &rest)) {
         value *= thousands(&rest);
-        if ((*rest == 'b' || *rest == 'B') && ends_rate(rest + 1) && value > 0) {
+        if ((*rest == 'b' || *rest == 'B') && choice_find(endings, rest + 1) >= 0 && value > 0) {
             *out = *rest == 'b' && strncmp(rest, "byte", 4) != 0 ? value / 8 : value;
             return 0;
         }

@@ -75,7 +75,7 @@ static int adam_open(struct sync *sync, int bucket)
 
     adam->owner = is_home(sync, b->first_chunk);
     adam->iteration = sync->options.iteration;
-    if (home_open(sync, bucket, false, true))
+    if (home_open(sync, bucket))
         return -1;
     if ((adam->owner || sync->worker) && factors_open(sync, bucket, true, &adam->factors))
         return -1;

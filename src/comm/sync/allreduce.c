@@ -20,14 +20,9 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
 
 /* ---- steps, of one bit, too ---- */
 
-static int allreduce_open(struct sync *sync, int bucket)
-{
-    return home_open(sync, bucket, true, false);
-}
-
 const struct scheme_steps steps_allreduce = {
     .state_bytes = sizeof(struct home),
-    .open = allreduce_open,
+    .open = home_open,
     .post = home_post,
     .go_on = home_go_on,
     .accept = home_accept,

@@ -77,8 +77,9 @@ struct home {
     struct home_part *parts; /* parts of all chunks, in order */
 };
 
-/* Opens the bucket's state. gathers: gradients go home chunk by chunk, straight or along a tree. */
-int home_open(struct sync *sync, int bucket, bool gathers, bool updates);
+/* Opens the bucket's state. The home applies the rule if dedicated servers may be homes
+ * (scheme_steps.serves); gradients go home, straight or along a tree, unless factors do. */
+int home_open(struct sync *sync, int bucket);
 
 /* Implements scheme.memory where workers apply the rule: the whole sum, and the homes' buffers. */
 uint64_t home_count_totals(const struct plan *plan, int bucket, int leader);

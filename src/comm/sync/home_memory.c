@@ -93,10 +93,11 @@ static int open_part(struct sync *sync, int bucket, const struct home *home, str
     return is_home(sync, part->chunk) ? open_sum(sync, bucket, home, part) : 0;
 }
 
-int home_open(struct sync *sync, int bucket, bool gathers, bool updates)
+int home_open(struct sync *sync, int bucket)
 {
     struct home *home = sync->buckets[bucket].scheme_state;
     const struct bucket *b = bucket_of(sync, bucket);
+    bool gathers = !b->scheme->factors, updates = sync->buckets[bucket].steps->serves;
     size_t elems = 0;
     float *total = NULL;
 

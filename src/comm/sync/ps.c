@@ -21,15 +21,10 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
 
 /* ---- steps ---- */
 
-static int ps_open(struct sync *sync, int bucket)
-{
-    return home_open(sync, bucket, true, true);
-}
-
 static const struct scheme_steps steps_ps = {
     .state_bytes = sizeof(struct home),
     .serves = true,
-    .open = ps_open,
+    .open = home_open,
     .start = home_start,
     .post = home_post,
     .go_on = home_go_on,

@@ -51,18 +51,11 @@ static const struct {
     {"ROIPooling SmoothL1Loss", FORK "object detection (Fast R-CNN)"},
     {"Axpy", FORK "squeeze-and-excitation nets; Scale with two bottoms, and Eltwise, do the same"},
     {"BN", FORK "segmentation; BatchNorm and Scale do the same"},
-    {"NdConvolution",
-     FORK "video; Convolution with kernel_size, stride and pad once for each axis does "
-          "the same"},
-    {"NdPooling",
-     FORK "video; Pooling with kernel_size, stride and pad once for each axis does the "
-          "same"},
-    {"Convolution3D",
-     FORK "video (C3D); Convolution over a bottom of 5 axes, with kernel_size, stride "
-          "and pad once for each of depth, height and width, does the same"},
-    {"Pooling3D",
-     FORK "video (C3D); Pooling over a bottom of 5 axes, with kernel_size, stride and pad "
-          "once for each of depth, height and width, does the same"},
+    {"NdConvolution NdPooling", FORK "video; Convolution and Pooling with kernel_size, stride and "
+                                     "pad once for each axis do the same"},
+    {"Convolution3D Pooling3D",
+     FORK "video (C3D); Convolution and Pooling over a bottom of 5 axes, with kernel_size, stride "
+          "and pad once for each of depth, height and width, do the same"},
     {"CuDNNBatchNorm", "it is a fork's name for BatchNorm"},
     {"DetectNetTransformation", FORK "object detection (NVIDIA's DetectNet)"},
     {"CoSData", FORK "training on Spark (CaffeOnSpark)"},

@@ -214,8 +214,9 @@ static int begin_file(const char *path, struct output *to)
     return file_writer_open(&to->file, path);
 }
 
-/* Ends the file with its checksum and moves the file into place, unless `status` is a failure. */
-static int finish_file(struct output *to, int status)
+/* Ends the file with its checksum and moves the file into place, unless `status` is a failure.
+ * Returns 0 or SNAPSHOT_NOT_WRITTEN. */
+static int finish_file(struct output *to, int status, const char *what)
 {
     unsigned char seal[PROTO_SEAL_BYTES] = {0};
 
@@ -224,7 +225,10 @@ static int finish_file(struct output *to, int status)
         put_head(to, PROTO_SEAL, sizeof seal);
         put_bytes(to, seal, sizeof seal);
     }
-    return file_writer_close(&to->file, status);
+    if (file_writer_close(&to->file, status) == 0)
+        return 0;
+    error_context("the %s cannot be saved", what);
+    return SNAPSHOT_NOT_WRITTEN;
 }
 
 int snapshot_write_model_binary(const char *path, const struct snapshot_owner *owner,
@@ -243,10 +247,7 @@ int snapshot_write_model_binary(const char *path, const struct snapshot_owner *o
         status = put_model_layer(&to, def != NULL ? &def->layers[i] : NULL, &layers[i]);
     for (int i = 0; i < SNAPSHOT_MODEL_TEXTS && status == 0; i++)
         put_text(&to, snapshot_texts[i].field, snapshot_text_of(owner, i));
-    if (finish_file(&to, status) == 0)
-        return 0;
-    error_context("the model cannot be saved");
-    return SNAPSHOT_NOT_WRITTEN;
+    return finish_file(&to, status, "model");
 }
 
 int snapshot_write_state_binary(const char *path, const struct snapshot_state *state,
@@ -269,8 +270,5 @@ int snapshot_write_state_binary(const char *path, const struct snapshot_state *s
         if (state->owner.global_batch > 0)
             put_number(&to, STATE_BATCH, (uint64_t)state->owner.global_batch);
     }
-    if (finish_file(&to, status) == 0)
-        return 0;
-    error_context("the solver state cannot be saved");
-    return SNAPSHOT_NOT_WRITTEN;
+    return finish_file(&to, status, "solver state");
 }

@@ -11,20 +11,25 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Returns N of NAME_iter_N.solverstate or .solverstate.h5; -1: the file has another name. */
-static int64_t iteration_of(const char *file, const char *name)
+/* Returns what follows NAME_iter_ in the file's name; "": the name begins otherwise. */
+static const char *number_of(const char *file, const char *name)
 {
     size_t length = strlen(name);
+
+    return strncmp(file, name, length) || strncmp(file + length, "_iter_", 6) ? ""
+                                                                              : file + length + 6;
+}
+
+/* Returns N of N.solverstate or N.solverstate.h5; -1: another text. */
+static int64_t iteration_of(const char *number)
+{
     char *end;
     long long iteration;
 
-    if (strncmp(file, name, length) || strncmp(file + length, "_iter_", 6))
-        return -1;
-    file += length + 6;
-    if (*file < '0' || *file > '9')
+    if (*number < '0' || *number > '9')
         return -1;
     errno = 0;
-    iteration = strtoll(file, &end, 10);
+    iteration = strtoll(number, &end, 10);
     return errno || (strcmp(end, ".solverstate") && strcmp(end, ".solverstate.h5")) ? -1
                                                                                     : iteration;
 }
@@ -64,15 +69,6 @@ static int newest_first(const void *left, const void *right)
                                         : strcmp(a->path, b->path);
 }
 
-/* Returns true for a temporary file of NAME_iter_N, which a killed writer leaves. */
-static bool is_unfinished(const char *file, const char *name)
-{
-    size_t length = strlen(name);
-
-    return !strncmp(file, name, length) && !strncmp(file + length, "_iter_", 6) &&
-           path_ends(file, ".tmp");
-}
-
 int checkpoint_list_create(const char *prefix, bool clears, struct checkpoint_list *list)
 {
     const char *slash = strrchr(prefix, '/'), *name = slash ? slash + 1 : prefix;
@@ -86,10 +82,11 @@ int checkpoint_list_create(const char *prefix, bool clears, struct checkpoint_li
                                     *folder ? folder : "./", strerror(errno))
                         : error_memory(strlen(prefix), "a snapshot's name");
     for (const struct dirent *entry; !status && (entry = readdir(dir)) != NULL;) {
-        int64_t iteration = iteration_of(entry->d_name, name);
+        const char *number = number_of(entry->d_name, name);
+        int64_t iteration = iteration_of(number);
         if (iteration >= 0)
             status = add_entry(list, folder, entry->d_name, iteration);
-        else if (clears && is_unfinished(entry->d_name, name))
+        else if (clears && path_ends(number, ".tmp")) /* a killed writer left the file */
             (void)unlinkat(dirfd(dir), entry->d_name, 0);
     }
     if (dir)

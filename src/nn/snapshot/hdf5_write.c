@@ -163,21 +163,15 @@ static int write_text(hid_t file, const char *path, const char *name, const char
                                             : h5_attribute_write_texts(file, path, name, 1, &text);
 }
 
-static int write_version(hid_t file, const char *path)
+/* Writes the version and the texts of a model's owner, or of a state's. */
+static int write_owner(hid_t file, const char *path, const struct snapshot_owner *owner, bool state)
 {
-    return write_text(file, path, "poseidon_version", PACKAGE_VERSION);
-}
-
-static int write_owner(hid_t file, const char *path, const struct snapshot_owner *owner)
-{
-    int status = write_version(file, path);
+    int status = write_text(file, path, "poseidon_version", PACKAGE_VERSION);
 
     for (int i = 0; i < SNAPSHOT_TEXTS && !status; i++)
-        if (snapshot_texts[i].of_state)
+        if (state ? snapshot_texts[i].of_state : i < SNAPSHOT_MODEL_TEXTS)
             status = write_text(file, path, snapshot_texts[i].name, snapshot_text_of(owner, i));
-    return error_status(status ||
-                        (owner->global_batch > 0 &&
-                         write_number_attribute(file, path, "global_batch", &owner->global_batch)));
+    return status;
 }
 
 /* Opens or creates a layer's group under `data`: one level per part of the name between slashes. */
@@ -241,22 +235,12 @@ static int write_model_layer(hid_t data, const char *path, const struct snapshot
     return status ? error_context("layer '%s'", layer->name) : 0;
 }
 
-/* Writes the version and the texts of a model's owner. */
-static int write_texts(hid_t file, const char *path, const struct snapshot_owner *owner)
-{
-    int status = write_version(file, path);
-
-    for (int i = 0; i < SNAPSHOT_MODEL_TEXTS && !status; i++)
-        status = write_text(file, path, snapshot_texts[i].name, snapshot_text_of(owner, i));
-    return status;
-}
-
 static int compose_model(hid_t file, const char *path, const struct snapshot_owner *owner,
                          const struct snapshot_layer *layers, int nlayers)
 {
     hid_t data = H5Gcreate2(file, "data", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    int status =
-        data < 0 ? composing_failed(path, "write group", "data") : write_texts(file, path, owner);
+    int status = data < 0 ? composing_failed(path, "write group", "data")
+                          : write_owner(file, path, owner, false);
 
     for (int i = 0; i < nlayers && status == 0; i++)
         status = write_model_layer(data, path, &layers[i]);
@@ -274,7 +258,9 @@ static int compose_state(hid_t file, const char *path, const struct snapshot_sta
     if (write_number(file, path, "iter", H5T_NATIVE_INT32, &state->iter) ||
         write_string(file, path, "learned_net", state->learned_net) ||
         write_number(file, path, "current_step", H5T_NATIVE_INT32, &state->current_step) ||
-        write_owner(file, path, &state->owner) ||
+        write_owner(file, path, &state->owner, true) ||
+        (state->owner.global_batch > 0 &&
+         write_number_attribute(file, path, "global_batch", &state->owner.global_batch)) ||
         (state->has_data_cursor &&
          write_number(file, path, "data_cursor", H5T_NATIVE_UINT64, &state->data_cursor)))
         return -1;

@@ -11,17 +11,13 @@
 /* Fields that public files use and that Caffe itself does not have. */
 static const struct {
     const char *name;   /* name of the fork; or, in small letters, purpose of the fork */
-    const char *fields; /* blank-separated; MESSAGE.FIELD if only one message has the field */
+    const char *fields; /* blank-separated; MESSAGE.FIELD if other messages may have such a field */
 } forks[] = {
     {"Ristretto", "quantization_param"},
-    {"SSD",
-     "TransformationParameter.resize_param TransformationParameter.noise_param "
-     "DistortionParameter.hue_prob DistortionParameter.hue_delta "
-     "DistortionParameter.random_order_prob TransformationParameter.expand_param "
-     "TransformationParameter.emit_constraint annotated_data_param multibox_loss_param "
-     "prior_box_param detection_output_param detection_evaluate_param permute_param norm_param "
-     "SolverParameter.eval_type SolverParameter.ap_version "
-     "SolverParameter.show_per_class_result"},
+    {"SSD", "TransformationParameter.resize_param noise_param hue_prob hue_delta random_order_prob "
+            "expand_param emit_constraint annotated_data_param multibox_loss_param prior_box_param "
+            "detection_output_param detection_evaluate_param permute_param norm_param eval_type "
+            "ap_version show_per_class_result"},
     {"DeepLab and PSPNet", "interp_param"},
     {"DeepLab",
      "ConvolutionParameter.hole "
@@ -51,38 +47,29 @@ static const struct {
     {"CRF as RNN", "multi_stage_meanfield_param"},
     {"OpenPose", "cpm_transform_param"},
     {"NVIDIA (NVCaffe) and is about speed, precision or files alone: remove it",
-     "NetParameter.default_forward_type NetParameter.default_backward_type "
-     "NetParameter.default_forward_math NetParameter.default_backward_math "
-     "NetParameter.global_grad_scale NetParameter.global_grad_scale_adaptive "
-     "NetParameter.default_conv_algos_override NetParameter.reduce_buckets "
-     "NetParameter.default_cudnn_math_override NetParameter.eltwise_mem_sharing "
-     "LayerParameter.forward_type LayerParameter.backward_type LayerParameter.forward_math "
-     "LayerParameter.backward_math LayerParameter.debug LayerParameter.cudnn_math_override "
-     "SolverParameter.solver_data_type SolverParameter.store_blobs_in_old_format "
-     "SolverParameter.per_parameter_reduce ConvolutionParameter.cudnn_convolution_algo_seeker "
-     "ConvolutionParameter.conv_algos_override ConvolutionParameter.CuDNNFwdAlgo "
-     "ConvolutionParameter.CuDNNBwdFilterAlgo ConvolutionParameter.CuDNNBwdDataAlgo "
-     "ConvolutionParameter.CuDNNWorkspaceSize DataParameter.cache DataParameter.precache "
-     "DataParameter.threads DataParameter.parser_threads ImageDataParameter.cache "
-     "ImageDataParameter.precache ImageDataParameter.threads DropoutParameter.engine "
-     "TransformationParameter.use_gpu_transform TransformationParameter.forward_packing "
-     "TransformationParameter.display"},
+     "default_forward_type default_backward_type default_forward_math default_backward_math "
+     "global_grad_scale global_grad_scale_adaptive default_conv_algos_override reduce_buckets "
+     "default_cudnn_math_override eltwise_mem_sharing forward_type backward_type forward_math "
+     "backward_math LayerParameter.debug cudnn_math_override solver_data_type "
+     "store_blobs_in_old_format per_parameter_reduce cudnn_convolution_algo_seeker "
+     "conv_algos_override CuDNNFwdAlgo CuDNNBwdFilterAlgo CuDNNBwdDataAlgo CuDNNWorkspaceSize "
+     "DataParameter.cache DataParameter.precache DataParameter.threads parser_threads "
+     "ImageDataParameter.cache ImageDataParameter.precache ImageDataParameter.threads "
+     "DropoutParameter.engine use_gpu_transform forward_packing TransformationParameter.display"},
     {"NVIDIA (NVCaffe) or Intel and is about speed alone: remove it", "BatchNormParameter.engine"},
     {"NVIDIA (NVCaffe): a Scale layer with bias_term: true behind BatchNorm does the same",
      "scale_bias BatchNormParameter.bias_filler BatchNormParameter.scale_filler"},
     {"NVIDIA (NVCaffe): local_lr_auto: true and local_gw_ratio do the same",
      "larc larc_eta larc_policy larc_turbo"},
     {"NVIDIA (DetectNet)", "detectnet_groundtruth_param detectnet_augmentation_param"},
-    {"Yahoo (CaffeOnSpark)",
-     "cos_data_param LayerParameter.source_class MemoryDataParameter.source "
-     "MemoryDataParameter.share_in_parallel"},
+    {"Yahoo (CaffeOnSpark)", "cos_data_param source_class MemoryDataParameter.source "
+                             "MemoryDataParameter.share_in_parallel"},
     {"CenterLoss (face recognition)", "center_loss_param"},
     {"SphereFace (face recognition)", "margin_inner_product_param"},
     {"Intel and is about speed or files alone: remove it",
-     "NetParameter.engine NetParameter.compile_net_state SolverParameter.engine "
-     "LayerParameter.engine ConcatParameter.engine EltwiseParameter.engine "
-     "InnerProductParameter.engine ConcatParameter.per_fla_fuse ReLUParameter.fuse "
-     "ConvolutionParameter.conv_algorithm split_param multinode multinode_param "
+     "NetParameter.engine SolverParameter.engine LayerParameter.engine ConcatParameter.engine "
+     "EltwiseParameter.engine InnerProductParameter.engine compile_net_state per_fla_fuse "
+     "ReLUParameter.fuse conv_algorithm split_param multinode multinode_param "
      "mn_activation_param mn_grad_compress_param"},
 };
 
@@ -118,19 +105,14 @@ static int list_homes(const ProtobufCMessageDescriptor *message, const char *nam
     return found;
 }
 
-/* Returns true if the field begins a block, such as the next layer, and so belongs to `outer`. */
-static bool opens_message(const ProtobufCMessageDescriptor *outer, const char *name)
-{
-    const ProtobufCFieldDescriptor *field = message_find_field(outer, name);
-
-    return field != NULL && field->type == PROTOBUF_C_TYPE_MESSAGE;
-}
-
 void suggest_field(const ProtobufCMessageDescriptor *message,
                    const ProtobufCMessageDescriptor *outer, const char *name, char *out,
                    size_t bytes)
 {
     const char *fork = fork_of(message, name);
+    const ProtobufCFieldDescriptor *outside = outer ? message_find_field(outer, name) : NULL;
+    /* a field that begins a block, such as the next layer, belongs to `outer` */
+    bool opens = outside && outside->type == PROTOBUF_C_TYPE_MESSAGE;
     struct suggest near = suggest_start(name);
     char homes[256] = "";
 
@@ -140,14 +122,11 @@ void suggest_field(const ProtobufCMessageDescriptor *message,
     if (fork != NULL)
         snprintf(out, bytes, "; it comes from %s%s",
                  *fork >= 'a' ? "a Caffe fork " : "the Caffe fork of ", fork);
-    else if (outer != NULL && opens_message(outer, name))
-        snprintf(out, bytes, "; it is a field of \"%s\": is a \"}\" missing before it?",
-                 outer->name);
-    else if (near.nearest != NULL && 2 * (size_t)near.distance < strlen(name))
+    else if (!opens && near.nearest != NULL && 2 * (size_t)near.distance < strlen(name))
         snprintf(out, bytes, "; did you mean \"%s\"?", near.nearest);
-    else if (list_homes(message, name, homes, sizeof homes) > 0)
+    else if (!opens && list_homes(message, name, homes, sizeof homes) > 0)
         snprintf(out, bytes, "; it belongs in %s", homes);
-    else if (outer != NULL && message_find_field(outer, name) != NULL)
+    else if (outside != NULL)
         snprintf(out, bytes, "; it is a field of \"%s\": is a \"}\" missing before it?",
                  outer->name);
 }

@@ -4,15 +4,16 @@
 
 #include "spec/field.h"
 #include "spec/names.h"
-#include "util/suggest.h"
 #include "util/alloc.h"
+#include "util/choice.h"
+#include "util/suggest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Targets of V0 settings. types: V0 types that have the setting, between blanks; NULL: any type,
- * target in transform_param. */
+/* Targets of V0 settings. types: V0 types that have the setting, separated by blanks; NULL: any
+ * type, target in transform_param. */
 static const struct {
     const char *name, *types, *target;
 } moves[] = {
@@ -48,7 +49,7 @@ static const struct {
     {"mirror", NULL, "mirror"},
 };
 
-static const char *const kept[] = {"name", "blobs", "blobs_lr", "weight_decay"};
+static const char *const kept[] = {"name", "blobs", "blobs_lr", "weight_decay", NULL};
 
 bool upgrade_is_v0(const Caffe__NetParameter *net)
 {
@@ -72,27 +73,18 @@ static const char *name_of(const Caffe__V1LayerParameter *layer)
     return name != NULL ? name : "";
 }
 
-static bool has_type(const char *list, const char *type)
-{
-    char word[64];
-
-    snprintf(word, sizeof word, " %s ", type);
-    return strstr(list, word) != NULL;
-}
-
 /* Moves one setting; drops a setting that the layer's type does not have, with a remark. */
 static int move_setting(struct text_doc *doc, Caffe__V1LayerParameter *layer, const char *name,
                         const char *message)
 {
     ProtobufCMessage *to;
 
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-        if (strcmp(name, kept[i]) == 0)
-            return upgrade_move(&layer->layer->base, name, &layer->base, name);
+    if (choice_find(kept, name) >= 0)
+        return upgrade_move(&layer->layer->base, name, &layer->base, name);
     for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
         if (strcmp(name, moves[i].name) != 0)
             continue;
-        if (moves[i].types != NULL && !has_type(moves[i].types, type_of(layer)))
+        if (moves[i].types != NULL && !suggest_lists(moves[i].types, type_of(layer)))
             break;
         if (message_part(&layer->base, moves[i].types != NULL ? message : "transform_param", &to))
             return -1;
