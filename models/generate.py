@@ -356,7 +356,12 @@ Ten epochs of 512 images an iteration:
     python3 tools/make_sets.py cifar10 cifar-10-batches-bin data/cifar10-train-pad2.h5 --pad=2
     python3 tools/make_sets.py cifar10 cifar-10-batches-bin data/cifar10-test.h5 --split=test
     python3 tools/first_weights.py models/cifar10_fast/train_val.prototxt data/cifar10-train-pad2.h5 cifar10_fast_first.caffemodel.h5
-    poseidon train --solver=models/cifar10_fast/solver.prototxt"""
+    poseidon train --solver=models/cifar10_fast/solver.prototxt
+
+With the seed 1 and one rank, in float32, it ended at 93.55 % (docs/curves/cifar10_fast/seed1.csv), 92.80 % without mirror
+images in tests. A moving average of the weights (average_decay 0.97) had 90.16 % after five epochs, where the weights had
+85.61 %, and no more at the end. Trainings of one epoch, tested on 5,000 images: 78.9 %; 70.0 % with the fillers' weights; 78.2 %
+with offsets that learn like weights; 77.9 % at twice the rate."""
 
 
 def cifar10_fast():
