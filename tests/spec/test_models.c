@@ -178,6 +178,17 @@ static const struct {
      "conv1 96x111x111; pool8 512x13x13; conv_flowers 17x13x13; pool_final 17x1x1",
      "loss",
      "accuracy loss"},
+    /* 288 + 13824 + 36864 + 147456 + 3 x 589824 + 2560 weights; twice two values for each of 1152
+     * channels */
+    {"cifar10_fast",
+     1970464 + 2 * 1152 + 2 * 1152 + 6,
+     1970464 + 2 * 1152,
+     {3, 36, 36},
+     "whiten 24x31x31; pool1 64x15x15; conv2 64x15x15; pool3 256x7x7; pool5 256x3x3; conv6 "
+     "256x3x3; "
+     "pool 256x1x1; scores 10",
+     "loss",
+     "accuracy accuracy_plain loss"},
     /* what its trained weights hold */
     {"resnet20_cifar10",
      274847,
