@@ -137,7 +137,7 @@ cifar() {
 }
 
 # Ten iterations: beyond them the order of additions alone moves LeNet's loss by more than 1e-4, on one engine with one
-# and two threads as well (tests/bench/RESULTS.md, "How long losses agree on other numbers of ranks").
+# and two threads as well.
 loss() { # RANKS ARGUMENTS...: the loss after ten iterations
     ranks=$1; shift
     rm -f "$work/loss.json"
