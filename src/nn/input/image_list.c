@@ -50,8 +50,10 @@ static int file_read(const struct images *self, uint64_t number, const char *nam
         return error_context("%s, image %llu", self->source.path, n);
     }
     status = image_decode(file->bytes, file->length, color, image);
-    if (!status && labels &&
-        (image->height != out->decoded.height || image->width != out->decoded.width))
+    if (!status && !labels)
+        status = record_set_image(out, image, self->o.height, self->o.width);
+    else if (!status &&
+             (image->height != out->decoded.height || image->width != out->decoded.width))
         status = error_set("a picture of labels of %d x %d (height x width), but its image %s is "
                            "%d x %d; expected one size",
                            image->height, image->width, list_path(&self->list, number),
@@ -71,7 +73,7 @@ static int images_read(struct source *source, uint64_t number, struct record *ou
         (picture && file_read(self, number, picture, IMAGE_INDICES, out)))
         return -1;
     out->label_image = picture ? &out->label_decoded : NULL;
-    return record_set_image(out, &out->decoded, self->o.height, self->o.width);
+    return 0;
 }
 
 static int images_read_label(struct source *source, uint64_t number, float *label)
