@@ -39,6 +39,7 @@ static const struct codec {
     const char *name, *library;
     int (*decode)(const void *data, size_t length, enum image_color color, struct image *out);
     int (*encode)(const struct image *image, int quality, struct strbuf *out);
+    bool exact; /* keeps numbers as they are, so that pictures of labels may have this format */
 } codecs[] = {
     [IMAGE_JPEG] = {.name = "JPEG",
                     .library = "libjpeg (Debian: libjpeg-dev)",
@@ -48,6 +49,7 @@ static const struct codec {
 #endif
     },
     [IMAGE_PNG] = {.name = "PNG",
+                   .exact = true,
                    .library = "libpng (Debian: libpng-dev)",
 #ifdef HAVE_PNG
                    .decode = png_decode,
@@ -77,7 +79,7 @@ int image_decode_stored(const void *data, size_t length, enum image_color color,
 
     out->orientation = 1;
     out->unended = out->indices_lost = false;
-    if (codec->decode && color == IMAGE_INDICES && strcmp(codec->name, "PNG"))
+    if (codec->decode && color == IMAGE_INDICES && !codec->exact)
         return error_set("a %s picture of labels, whose compression changes values; expected PNG",
                          codec->name);
     if (codec->decode)
