@@ -206,8 +206,8 @@ static DEVICE int upsample_to(const struct kernel_upsample &u, const float *plac
     return at < 0 ? -1 : (sample * u.labels.classes + at) * u.channels + c;
 }
 
-/* Finds for each element of y the last pixel of x that goes there, as 1 + its number. Of places
- * that are none, any may be noted: the message has no position. */
+/* Finds for each element of y the last pixel of x that goes there, as 1 + its number. Notes
+ * any of several wrong places, since the message names no position. */
 KERNEL void upsample_last(struct kernel_upsample u, const float *place, int32_t *last, size_t n)
 {
     FOR_EACH(i, n)

@@ -18,16 +18,16 @@ old forms V0 and V1, upgrade|N|689|src/nn/spec/upgrade*.* src/app/commands/comma
 engine seam: operators, checks|H|2778|src/nn/engine/{engine,engine_internal,image_plane,normal,op_check*,op_size,ops,roofline,tensor}.*
 device: memory, copies, codecs, rules, sums|H|1515|src/base/device/{codec,device,group,half,host,host_device,kernel,owned,rule,vector}.*
 --reproducible: one order of sums|H|613|src/base/device/{exact_sum,tree_sum}.* src/app/compute/grains.*
-CPU engine|H|9782|src/nn/engine/cpu/*
+CPU engine|H|9821|src/nn/engine/cpu/*
 replay engine, profiles|H|632|src/nn/engine/replay/*
 CUDA engine|H|9817|cuda/*
 layers|H|4546|src/nn/layers/*
 net|H|3069|src/nn/net/*
-input: feeder, transform, lists, HDF5, names|H|3587|src/nn/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
+input: feeder, transform, lists, HDF5, names|H|3589|src/nn/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
 a new order in each epoch, reading ahead|N|258|src/nn/input/{ahead,shuffle}.*
 augmentation|c|231|src/nn/input/augment.*
 LMDB and LevelDB readers|N|785|src/nn/input/format/kv*.*
-JPEG, PNG, WebP, Datum|N|1322|src/nn/input/format/{datum,exif,image,image_internal,jpeg,png,webp}.*
+JPEG, PNG, WebP, Datum|N|1324|src/nn/input/format/{datum,exif,image,image_internal,jpeg,png,webp}.*
 convert, mean: making data|c|1522|src/nn/convert/* src/app/commands/command_{convert,convert_images,mean}.c src/app/commands/image_stream.*
 wire|H|2262|src/comm/wire/*
 plan: groups, chunks, schemes, costs|H|2672|src/comm/plan/{chunks,comm,cost,deal,for_schemes,plan,plan_internal,rails,scheme,tree}.*

@@ -43,8 +43,8 @@ static int joint_create(struct joint *joint, const struct cpu_format *format, in
     return 0;
 }
 
-/* Copies a part's rows between the whole and the part; x NULL: zeros. `whole` tells which of both
- * is y, the other one x. */
+/* Copies a part's rows from the whole x to the part y or, with `whole`, from the part x to the
+ * whole y. x NULL: writes zeros. */
 static void copy_rows(const struct joint *joint, int part, bool whole, const float *x, float *y)
 {
     const bool half = cpu_format_half(joint->format);
@@ -65,15 +65,10 @@ static int concat_create(struct cpu_op *op)
 {
     struct joint *concat = (struct joint *)op;
     const struct shape *top = &op->args.tops[0]->value.shape;
-    const struct cpu_format *format = NULL;
     int n = op->args.nbottoms;
 
-    for (int i = 0; i < n && !cpu_format_half(format); i++) {
-        const struct cpu_format *bottom = cpu_tensor_format(&op->args.bottoms[i]->value);
-        format = !format || cpu_format_half(bottom) ? bottom : format;
-    }
-    if (joint_create(concat, format, op_axis(top, op->args.u.concat.axis), top, op->args.bottoms,
-                     n))
+    if (joint_create(concat, cpu_format_of_bottoms(op), op_axis(top, op->args.u.concat.axis), top,
+                     op->args.bottoms, n))
         return -1;
     cpu_top_set(op->args.tops[0], concat->format);
     for (int i = 0; i < n; i++)

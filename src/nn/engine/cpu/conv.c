@@ -27,7 +27,6 @@ enum { INPUT_A, INPUT_B, OUTPUT, BIAS, ARGS };
 struct conv {
     struct cpu_op op;
     bool by_winograd;                      /* our own Winograd computes all passes */
-    bool halves;                           /* oneDNN's primitives take and make bfloat16 */
     bool half;                             /* activations are bfloat16 */
     bool padded;                           /* see struct conv_plan */
     struct winograd winograd[CONV_PASSES]; /* plans, if by_winograd */
@@ -168,6 +167,13 @@ static void conv_steps_find(struct conv *conv, const struct conv_plan *plan, enu
     step[BIAS] = step[OUTPUT];
 }
 
+/* Returns true if products take weights as floats, rounded with --math=bf16; else the weights'
+ * reorder makes bfloat16. */
+static bool conv_rounds_weights(const struct conv *conv)
+{
+    return conv->by_winograd || !conv->half;
+}
+
 /* Reserves memory for the pass's operands, where these are rounded floats. */
 static int conv_operands_reserve(const struct conv *conv, const struct conv_plan *plan,
                                  enum conv_pass pass)
@@ -182,7 +188,8 @@ static int conv_operands_reserve(const struct conv *conv, const struct conv_plan
                           : cpu_format_elems(&args->tops[0]->value.shape, plan->formats[pass].dst);
 
     return cpu_round_reserve(conv->op.engine, false, elems, dy_elems,
-                             conv->halves || pass == CONV_WEIGHTS ? 0 : conv->weight_elems);
+                             conv_rounds_weights(conv) && pass != CONV_WEIGHTS ? conv->weight_elems
+                                                                               : 0);
 }
 
 /* Creates the code of one pass, and its weights. */
@@ -260,7 +267,6 @@ static int conv_create(struct cpu_op *op)
     conv->weight_elems = shape_elems(&op->args.params[0]->shape);
     conv->bias_elems = op->args.u.conv.bias ? shape_elems(&op->args.params[1]->shape) : 0;
     conv->by_winograd = plan.by_winograd;
-    conv->halves = conv_rounds(op) && !plan.by_winograd;
     conv->half = cpu_format_half(plan.formats[CONV_FORWARD].src);
     conv->padded = plan.padded;
     memcpy(conv->slices, plan.slices, sizeof conv->slices);
@@ -297,7 +303,7 @@ static int conv_weights_get(struct conv *conv, enum conv_pass pass, const float 
         *out = to;
         return 0;
     }
-    if (!conv->halves)
+    if (conv_rounds_weights(conv))
         from = cpu_round_floats(engine, WORK_ROUNDED_W, from, conv->weight_elems);
     *out = w->reorder.primitive ? to : from;
     return w->reorder.primitive ? cpu_reorder_run(engine, &w->reorder, from, to) : 0;

@@ -37,7 +37,7 @@ static bool plan_passes(const struct cpu_op *op, struct conv_plan *out)
     const struct conv_args *a = &op->args.u.conv;
     const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
     int block = block_for(x->dim[1] / a->group, y->dim[1] / a->group);
-    const bool half = cpu_rounds(op->engine) && cpu_has_bf16();
+    const bool half = cpu_rounds(op->engine);
     const struct cpu_format *format = cpu_format_blocked(block, half);
     const struct conv_formats formats = {format, format};
 

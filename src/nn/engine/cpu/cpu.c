@@ -351,18 +351,25 @@ static bool cpu_fuses(void *context, enum op_kind kind, enum op_kind next)
            (kind == OP_CONV || kind == OP_BATCH_NORM || kind == OP_ELTWISE || kind == OP_CONCAT);
 }
 
+/* Returns true if the op takes a bfloat16 bottom as floats, and makes floats. */
+static bool op_expands(const struct cpu_op *op)
+{
+    if (op->args.ntops > 0 && cpu_tensor_half(&op->args.tops[0]->value))
+        return false;
+    for (int i = 0; i < op->args.nbottoms; i++)
+        if (op->in[i].reorder.primitive && cpu_tensor_half(op->in[i].tensor))
+            return true;
+    return false;
+}
+
 static void cpu_op_describe(const struct op *op, char words[ENGINE_OP_WORDS])
 {
     const struct cpu_op *cpu_op = (const struct cpu_op *)op;
-    bool converts = false;
 
     words[0] = '\0';
-    for (int i = 0; i < cpu_op->args.nbottoms; i++)
-        converts |= cpu_op->in[i].reorder.primitive && cpu_tensor_half(cpu_op->in[i].tensor) &&
-                    !(cpu_op->args.ntops > 0 && cpu_tensor_half(&cpu_op->args.tops[0]->value));
     if (cpu_op->kind->describe)
         cpu_op->kind->describe(cpu_op, words);
-    if (converts)
+    if (op_expands(cpu_op))
         snprintf(words + strlen(words), ENGINE_OP_WORDS - strlen(words), "%sfloats from bf16",
                  words[0] ? ", " : "");
 }

@@ -252,6 +252,9 @@ int cpu_work_reserve(struct cpu_engine *engine, enum cpu_work_slot slot, size_t 
 const struct cpu_format *cpu_tensor_format(const struct tensor *tensor);
 /* Returns the format of floats or, where half, of bfloat16 with blocks of 4, 8 or 16 channels. */
 const struct cpu_format *cpu_format_blocked(int block, bool half);
+/* Returns a format that the op's bottoms may share: the first one of bfloat16, else the first one
+ * that is not plain, else plain. */
+const struct cpu_format *cpu_format_of_bottoms(const struct cpu_op *op);
 /* Returns the format of floats in the same order. */
 const struct cpu_format *cpu_format_floats(const struct cpu_format *format);
 static inline bool cpu_format_half(const struct cpu_format *format)

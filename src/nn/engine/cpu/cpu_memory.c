@@ -89,10 +89,14 @@ void *cpu_op_alloc(struct cpu_op *op, size_t bytes, const char *what)
 
 int cpu_work_reserve(struct cpu_engine *engine, enum cpu_work_slot slot, size_t bytes)
 {
-    static const char *const what[WORK_SLOTS] = {
-        "oneDNN's scratchpad", "a top gradient in another format",
-        "a bottom gradient in another format", "a weight gradient in another layout",
-        "weights, or a gradient to add"};
+    static const char *const what[WORK_SLOTS] = {"oneDNN's scratchpad",
+                                                 "a top gradient in another format",
+                                                 "a bottom gradient in another format",
+                                                 "a weight gradient in another layout",
+                                                 "weights, or a gradient to add",
+                                                 "rounded bottoms",
+                                                 "rounded gradients of tops",
+                                                 "rounded weights"};
     struct cpu_work *work = &engine->work[slot];
     void *data;
 
@@ -148,6 +152,17 @@ const struct cpu_format *cpu_format_blocked(int block, bool half)
     while (formats[i].block != block)
         i++;
     return &formats[i + (half ? ORDERS : 0)];
+}
+
+const struct cpu_format *cpu_format_of_bottoms(const struct cpu_op *op)
+{
+    const struct cpu_format *format = NULL;
+
+    for (int i = 0; i < op->args.nbottoms && !cpu_format_half(format); i++) {
+        const struct cpu_format *bottom = cpu_tensor_format(&op->args.bottoms[i]->value);
+        format = !format || cpu_format_half(bottom) ? bottom : format;
+    }
+    return format;
 }
 
 const struct cpu_format *cpu_format_floats(const struct cpu_format *format)

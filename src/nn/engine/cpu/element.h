@@ -43,6 +43,15 @@ static inline const float *piece_load(const void *x, size_t at, size_t n, bool h
     return room;
 }
 
+/* Writes n elements from number `at` on as floats into y. */
+static inline void piece_copy(const void *x, size_t at, size_t n, bool half, float *y)
+{
+    if (half)
+        bf16_expand((const uint16_t *)x + at, n, y);
+    else
+        memcpy(y, (const float *)x + at, n * sizeof *y);
+}
+
 /* Returns where to write the floats of a piece, before piece_store. */
 static inline float *piece_open(void *y, size_t at, bool half, float *room)
 {

@@ -13,19 +13,6 @@ struct eltwise {
     bool passes_grad; /* top's gradient and bottom 0's share memory */
 };
 
-static const struct cpu_format *eltwise_format(const struct cpu_op *op)
-{
-    const struct cpu_format *format = NULL;
-
-    if (cpu_op_in_place(op))
-        return cpu_tensor_format(&op->args.bottoms[0]->value);
-    for (int i = 0; i < op->args.nbottoms && !cpu_format_half(format); i++) {
-        const struct cpu_format *bottom = cpu_tensor_format(&op->args.bottoms[i]->value);
-        format = !format || cpu_format_half(bottom) ? bottom : format;
-    }
-    return format;
-}
-
 /* Returns true if bottom 0 can share the top's gradient, which a sum passes on unchanged. */
 static bool eltwise_passes_grad(const struct eltwise *elt, const struct cpu_format *format)
 {
@@ -41,7 +28,8 @@ static int eltwise_create(struct cpu_op *op)
     struct eltwise *elt = (struct eltwise *)op;
     const struct cpu_format *format;
 
-    format = eltwise_format(op);
+    format = cpu_op_in_place(op) ? cpu_tensor_format(&op->args.bottoms[0]->value)
+                                 : cpu_format_of_bottoms(op);
     elt->n = cpu_format_elems(&op->args.tops[0]->value.shape, format);
     elt->half = cpu_format_half(format);
     if (!cpu_op_in_place(op))
@@ -95,6 +83,12 @@ CPU_KERNEL static void eltwise_max_back_piece(float *restrict dx, const float *r
         dx[i] = winner[i] == bottom ? dy[i] : 0;
 }
 
+/* Returns the factor of bottom i: 1 for PROD and MAX. */
+static float eltwise_coeff(const struct cpu_op *op, int i)
+{
+    return op->args.u.eltwise.operation == ELTWISE_SUM ? op_eltwise_coeff(&op->args, i) : 1;
+}
+
 static void eltwise_forward_piece(struct eltwise *elt, size_t at, size_t n)
 {
     struct cpu_op *op = &elt->op;
@@ -106,14 +100,14 @@ static void eltwise_forward_piece(struct eltwise *elt, size_t at, size_t n)
     if (op->args.u.eltwise.operation == ELTWISE_MAX)
         memset(winner, 0, n * sizeof *winner);
     for (int i = 0; i < op->args.nbottoms; i++) {
-        const float *x = piece_load(cpu_op_x(op, i), at, n, elt->half, i > 0 ? x_room : y_room);
-        if (op->args.u.eltwise.operation == ELTWISE_SUM &&
-            (x != y || op_eltwise_coeff(&op->args, i) != 1))
-            cpu_axpby_piece(y, op_eltwise_coeff(&op->args, i), x, i ? 1 : 0, n);
-        else if (i == 0 && x != y)
-            memcpy(y, x, n * sizeof *y);
-        else if (i == 0)
+        const float coeff = eltwise_coeff(op, i);
+        if (i == 0 && coeff == 1) {
+            piece_copy(cpu_op_x(op, 0), at, n, elt->half, y);
             continue;
+        }
+        const float *x = piece_load(cpu_op_x(op, i), at, n, elt->half, x_room);
+        if (op->args.u.eltwise.operation == ELTWISE_SUM)
+            cpu_axpby_piece(y, coeff, x, i ? 1 : 0, n);
         else if (op->args.u.eltwise.operation == ELTWISE_PROD)
             eltwise_product_piece(y, x, n);
         else
@@ -140,12 +134,12 @@ static void eltwise_backward_piece(struct eltwise *elt, int bottom, size_t at, s
 {
     struct cpu_op *op = &elt->op;
     const enum eltwise_operation operation = op->args.u.eltwise.operation;
-    const float coeff = operation == ELTWISE_SUM ? op_eltwise_coeff(&op->args, bottom) : 0;
+    const float coeff = eltwise_coeff(op, bottom);
     float x_room[CPU_PIECE], dy_room[CPU_PIECE], dx_room[CPU_PIECE];
     float *dx = piece_open(cpu_op_dx(op, bottom), at, elt->half, dx_room);
     const float *dy;
 
-    if (coeff == 1) {
+    if (operation == ELTWISE_SUM && coeff == 1) {
         memcpy(element_room(cpu_op_dx(op, bottom), (int64_t)at, elt->half),
                element_place(cpu_op_dy(op), (int64_t)at, elt->half),
                n * (elt->half ? sizeof(uint16_t) : sizeof(float)));

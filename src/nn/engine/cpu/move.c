@@ -1,5 +1,5 @@
-/* Operators that move or repeat values: crop, tile, batch reindex, embed, channel shuffle,
- * parameter. */
+/* Operators that move or repeat values: crop, tile, batch reindex, upsample, embed, channel
+ * shuffle, parameter. */
 #include "engine/cpu/element.h"
 
 #include "engine/op_size.h"

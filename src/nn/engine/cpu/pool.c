@@ -344,11 +344,20 @@ static inline int64_t pool_plane_elems(const struct cpu_planes *planes)
     return planes->pixels * planes->block;
 }
 
-/* Returns the calling thread's memory for the floats of a bottom's plane, then of a top's. */
-static float *pool_rooms(const struct pool *pool)
+/* The calling thread's memory for a plane of bfloat16 as floats: of the bottom, and of the top. */
+struct rooms {
+    float *bottom, *top; /* NULL: planes are floats */
+};
+
+static struct rooms pool_rooms(const struct pool *pool)
 {
-    return pool->op.engine->work[WORK_SCRATCHPAD].data +
-           omp_get_thread_num() * (pool_plane_elems(&pool->bottom) + pool_plane_elems(&pool->top));
+    const int64_t bottom = pool_plane_elems(&pool->bottom), top = pool_plane_elems(&pool->top);
+    float *own;
+
+    if (!pool->half)
+        return (struct rooms){NULL, NULL};
+    own = pool->op.engine->work[WORK_SCRATCHPAD].data + omp_get_thread_num() * (bottom + top);
+    return (struct rooms){own, own + bottom};
 }
 
 static int pool_create(struct cpu_op *op)
@@ -416,12 +425,13 @@ static int pool_forward(struct cpu_op *op)
 
 #pragma omp parallel for
     for (int64_t p = 0; p < pool->bottom.planes; p++) {
-        float *rooms = pool_rooms(pool);
+        const struct rooms rooms = pool_rooms(pool);
         size_t place = (size_t)p * to;
 
-        pool_plane(pool, p, piece_load(cpu_op_x(op, 0), (size_t)p * from, from, pool->half, rooms),
-                   piece_open(cpu_op_y(op), place, pool->half, rooms + from));
-        piece_store(rooms + from, cpu_op_y(op), place, to, pool->half);
+        pool_plane(pool, p,
+                   piece_load(cpu_op_x(op, 0), (size_t)p * from, from, pool->half, rooms.bottom),
+                   piece_open(cpu_op_y(op), place, pool->half, rooms.top));
+        piece_store(rooms.top, cpu_op_y(op), place, to, pool->half);
     }
     if (op->args.ntops == 2) {
         float *mask = op->args.tops[1]->value.data;
@@ -460,13 +470,13 @@ static int pool_gradient(struct cpu_op *op, int bottom, float *dx)
     (void)bottom;
 #pragma omp parallel for
     for (int64_t p = 0; p < pool->bottom.planes; p++) {
-        float *rooms = pool_rooms(pool);
+        const struct rooms rooms = pool_rooms(pool);
         size_t place = (size_t)p * to;
 
         pool_plane_gradient(
-            pool, p, piece_load(cpu_op_dy(op), (size_t)p * from, from, pool->half, rooms + to),
-            piece_open(dx, place, pool->half, rooms));
-        piece_store(rooms, dx, place, to, pool->half);
+            pool, p, piece_load(cpu_op_dy(op), (size_t)p * from, from, pool->half, rooms.top),
+            piece_open(dx, place, pool->half, rooms.bottom));
+        piece_store(rooms.bottom, dx, place, to, pool->half);
     }
     return 0;
 }
