@@ -33,7 +33,7 @@ wire|H|2262|src/comm/wire/*
 plan: groups, chunks, schemes, costs|H|2672|src/comm/plan/{chunks,comm,cost,deal,for_schemes,plan,plan_internal,rails,scheme,tree}.*
 probe, cluster file|H|963|src/comm/plan/{cluster_file,probe,probe_serve}.*
 simulator, choice of schemes|H|2393|src/comm/simulate/*
-sync: life, homes, gathering, ps, allreduce|H|5620|src/comm/sync/{allreduce,alone,bucket,calls,clip,comms,direct,encode,gather*,gradient*,history,home*,node*,post,ps,scheme_registry,serve,steps,sync,sync_internal,wire_side}.*
+sync: life, homes, gathering, ps, allreduce|H|5628|src/comm/sync/{allreduce,alone,bucket,calls,clip,comms,direct,encode,gather*,gradient*,history,home*,node*,post,ps,scheme_registry,serve,steps,sync,sync_internal,wire_side}.*
 sufficient factors|H|750|src/comm/sync/{factors,sfb}.*
 low rank|H|593|src/comm/sync/{basis,lowrank}.*
 Project Adam, one bit, LARS|H|384|src/comm/sync/{adam,onebit,lars}.*

@@ -2,7 +2,6 @@
  * bfloat16 holds, what it gives in floats, rounded once. NaN, infinities, the greatest number and
  * the least normal one are among the values. What is below that one may become 0, as processors
  * convert it. */
-#include "tests/engine/bf16_here.h"
 #include "tests/engine/engine_cases.h"
 #include "tests/suite.h"
 
@@ -203,8 +202,6 @@ SUITE("halves")
 {
     TCase *tcase = suite_case(suite, "halves");
 
-    if (!bf16_is_here())
-        return;
     tcase_add_loop_test(tcase, operators_round_once, 0, KINDS);
     tcase_add_loop_test(tcase, normalisation_and_functions_round_once, 0, 2 + UNARY_FUNCTIONS);
 }

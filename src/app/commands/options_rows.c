@@ -48,7 +48,7 @@ void options_add_engine(struct option_rows *rows, struct engine_options *to)
 {
     const struct option more[] = {
         {"math", OPTION_CHOICE, &to->math, "TYPE",
-         "number type: fp32; bf16 (products and blobs; cpu: needs AMX or AVX512_BF16); tf32 "
+         "number type: fp32; bf16 (blobs, and products on GPUs, AMX and AVX512_BF16); tf32 "
          "(products; cuda); auto (default): tf32 on GPUs from A100 on, else fp32",
          engine_math_words, .engines = "cpu cuda", .default_words = "auto fp32",
          .run = OPTION_OF_JOB},

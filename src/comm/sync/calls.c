@@ -261,22 +261,31 @@ static void take_block(const struct sync *sync, const float *block, size_t count
         to[i] = sync->calls.divides ? to[i] + (float)(block[i] * sync->calls.part) : block[i];
 }
 
-/* Broadcasts rank 0's state of the chunk, and puts it in place on the ranks that keep it. A rank
- * that lacks memory for its part still joins the broadcasts, since other ranks wait for it. */
+/* Moves rank 0's state of the chunk to its holder, or to all leaders, and puts it in place there. A
+ * rank that lacks memory for its part still joins, since other ranks wait for it. */
 static int load_chunk(struct sync *sync, int chunk, const float *arenas, float *piece)
 {
     size_t begin = chunk_of(sync, chunk)->begin, count = count_kept(sync, chunk);
     struct history_view view = {.blocks = NULL};
-    int status = count > 0 && takes_chunk(sync, chunk) ? find_kept(sync, chunk, &view) : 0;
+    int holder, status = count > 0 && takes_chunk(sync, chunk) ? find_kept(sync, chunk, &view) : 0;
 
     if (count == 0)
         return 0;
+    holder = sync->calls.kept == KEPT_GRADIENTS || is_everywhere(sync, chunk)
+                 ? -1 /* all leaders */
+                 : holder_of(sync, chunk);
     for (int b = 0; b < count_blocks(sync); b++) {
         if (sync->world_rank == 0)
             memcpy(piece, arenas + (size_t)b * sync->model.elems + begin, count * sizeof *piece);
-        MPI_CHECK(
-            MPI_Bcast(piece, (int)count, MPI_FLOAT, 0,
-                      sync_drops(sync) ? sync->all : sync->control)); /* with drop all ranks lead */
+        if (holder < 0)
+            MPI_CHECK(
+                MPI_Bcast(piece, (int)count, MPI_FLOAT, 0,
+                          sync_drops(sync) ? sync->all : sync->control)); /* with drop all lead */
+        else if (holder > 0 && sync->world_rank == 0)
+            MPI_CHECK(MPI_Send(piece, (int)count, MPI_FLOAT, holder, TAG_HISTORY, sync->all));
+        else if (holder > 0 && sync->world_rank == holder)
+            MPI_CHECK(MPI_Recv(piece, (int)count, MPI_FLOAT, 0, TAG_HISTORY, sync->all,
+                               MPI_STATUS_IGNORE));
         if (view.blocks)
             take_block(sync, piece, count, view.blocks + (size_t)b * view.stride);
     }

@@ -110,8 +110,8 @@ struct engine_options {
     int passes;     /* CPU: training passes over the same parameters (iter_size); 0: one. With
                        several, and in TEST, ops keep reordered copies of parameters */
     enum engine_math math;
-    bool float_products; /* CPU with MATH_BF16, for tests: rounded operands stay floats, which any
-                            processor multiplies */
+    bool float_products; /* CPU with MATH_BF16: products take floats although the processor has
+                            products of bfloat16; for tests */
     /* Members from here on are for engines with devices of their own, not for the CPU. */
     size_t workspace; /* most temporary memory of one operator, in bytes; 0: the engine's default */
     int device;       /* index among the visible devices, modulo their number: the rank's number on

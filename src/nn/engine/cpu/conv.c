@@ -27,7 +27,7 @@ enum { INPUT_A, INPUT_B, OUTPUT, BIAS, ARGS };
 struct conv {
     struct cpu_op op;
     bool by_winograd;                      /* our own Winograd computes all passes */
-    bool half;                             /* activations are bfloat16 */
+    bool half;                             /* products take activations as bfloat16 */
     bool padded;                           /* see struct conv_plan */
     struct winograd winograd[CONV_PASSES]; /* plans, if by_winograd */
     struct cpu_primitive primitive[CONV_PASSES][CONV_SLICES]; /* oneDNN's primitives, one a slice */
@@ -36,11 +36,11 @@ struct conv {
     size_t diff_elems;                   /* floats of a weight gradient in oneDNN's layout */
     struct weights weights[CONV_PASSES]; /* used by CONV_FORWARD and CONV_DATA */
     struct cpu_primitive diff_weights;   /* reorder to plain; empty where oneDNN's is plain */
-    struct cpu_view src, src_again;      /* bottom for forward; for backward, in another format */
-    struct cpu_view diff_dst_data, diff_dst_weights, diff_src;
+    struct cpu_view src, src_again;      /* bottom for forward; for backward, if made again */
+    struct cpu_view dst, diff_dst_data, diff_dst_weights, diff_src;
+    bool diff_dst_again;         /* diff_dst_data is not what diff_dst_weights has made */
     struct conv_product product; /* passes that are matrix products */
     size_t weight_elems, bias_elems;
-    const float *dy; /* operand that backward's passes share; NULL: none */
 };
 
 /* ---- set-up ---- */
@@ -167,29 +167,10 @@ static void conv_steps_find(struct conv *conv, const struct conv_plan *plan, enu
     step[BIAS] = step[OUTPUT];
 }
 
-/* Returns true if products take weights as floats, rounded with --math=bf16; else the weights'
- * reorder makes bfloat16. */
-static bool conv_rounds_weights(const struct conv *conv)
+/* Returns true if products take the bottom, whose elements are bfloat16, as floats. */
+static bool conv_expands(const struct conv *conv)
 {
-    return conv->by_winograd || !conv->half;
-}
-
-/* Reserves memory for the pass's operands, where these are rounded floats. */
-static int conv_operands_reserve(const struct conv *conv, const struct conv_plan *plan,
-                                 enum conv_pass pass)
-{
-    const struct op_args *args = &conv->op.args;
-    const struct shape padded = conv_padded_shape(&conv->op);
-    const struct shape *x = plan->padded ? &padded : &args->bottoms[0]->value.shape;
-    const bool half = cpu_format_half(plan->formats[pass].src);
-    size_t elems = half || pass == CONV_DATA ? 0 : cpu_format_elems(x, plan->formats[pass].src);
-    size_t dy_elems = half || pass == CONV_FORWARD
-                          ? 0
-                          : cpu_format_elems(&args->tops[0]->value.shape, plan->formats[pass].dst);
-
-    return cpu_round_reserve(conv->op.engine, false, elems, dy_elems,
-                             conv_rounds_weights(conv) && pass != CONV_WEIGHTS ? conv->weight_elems
-                                                                               : 0);
+    return !conv->half && cpu_tensor_half(&conv->op.args.bottoms[0]->value);
 }
 
 /* Creates the code of one pass, and its weights. */
@@ -197,8 +178,6 @@ static int conv_pass_create(struct conv *conv, const struct conv_plan *plan, enu
 {
     if (conv_product_takes(plan, &conv->op, pass))
         return conv_product_create(&conv->op, pass, &conv->product);
-    if (conv_operands_reserve(conv, plan, pass))
-        return -1;
     if (conv->by_winograd)
         return conv_winograd_create(conv, pass);
     conv_steps_find(conv, plan, pass);
@@ -212,13 +191,16 @@ static int conv_forward_create(struct conv *conv, const struct conv_plan *plan)
     const struct op_args *args = &conv->op.args;
     const struct conv_formats *formats = &plan->formats[CONV_FORWARD];
     const struct shape padded = conv_padded_shape(&conv->op);
+    const bool halves = conv->op.engine->options.math == MATH_BF16;
 
-    cpu_top_set(args->tops[0], formats->dst);
-    if (cpu_view_create(&conv->op, &args->bottoms[0]->value, formats->src, false, WORK_OWN,
-                        &conv->src))
+    cpu_top_set(args->tops[0], halves ? cpu_format_halves(formats->dst) : formats->dst);
+    if (cpu_view_create(&conv->op, &args->bottoms[0]->value, formats->src, false,
+                        conv_expands(conv) ? WORK_TOP_GRAD : WORK_OWN, &conv->src) ||
+        cpu_view_create(&conv->op, &args->tops[0]->value, formats->dst, true, WORK_BOTTOM_GRAD,
+                        &conv->dst))
         return -1;
     if (plan->padded &&
-        cpu_work_reserve(conv->op.engine, WORK_BOTTOM_GRAD, shape_elems(&padded) * sizeof(float)))
+        cpu_work_reserve(conv->op.engine, WORK_ROUNDED_X, shape_elems(&padded) * sizeof(float)))
         return -1;
     return conv_pass_create(conv, plan, CONV_FORWARD);
 }
@@ -245,10 +227,11 @@ static int conv_weights_pass_create(struct conv *conv, const struct conv_plan *p
 
     if (!conv_needs(&conv->op, CONV_WEIGHTS))
         return 0;
-    if (formats->src != plan->formats[CONV_FORWARD].src &&
+    if ((conv_expands(conv) || formats->src != plan->formats[CONV_FORWARD].src) &&
         cpu_view_create(&conv->op, &args->bottoms[0]->value, formats->src, false, WORK_BOTTOM_GRAD,
                         &conv->src_again))
         return -1;
+    conv->diff_dst_again = formats->dst != plan->formats[CONV_DATA].dst;
     /* room for the plain gradients of weight and bias, contiguous, before they are added */
     if (cpu_view_create(&conv->op, &args->tops[0]->grad, formats->dst, false, WORK_TOP_GRAD,
                         &conv->diff_dst_weights) ||
@@ -268,6 +251,7 @@ static int conv_create(struct cpu_op *op)
     conv->bias_elems = op->args.u.conv.bias ? shape_elems(&op->args.params[1]->shape) : 0;
     conv->by_winograd = plan.by_winograd;
     conv->half = cpu_format_half(plan.formats[CONV_FORWARD].src);
+    conv->diff_dst_again = true;
     conv->padded = plan.padded;
     memcpy(conv->slices, plan.slices, sizeof conv->slices);
     memcpy(conv->winograd, plan.winograd, sizeof conv->winograd);
@@ -303,29 +287,8 @@ static int conv_weights_get(struct conv *conv, enum conv_pass pass, const float 
         *out = to;
         return 0;
     }
-    if (conv_rounds_weights(conv))
-        from = cpu_round_floats(engine, WORK_ROUNDED_W, from, conv->weight_elems);
     *out = w->reorder.primitive ? to : from;
     return w->reorder.primitive ? cpu_reorder_run(engine, &w->reorder, from, to) : 0;
-}
-
-/* Returns n values of an operand: bfloat16 as they are, rounded floats with --math=bf16. */
-static const float *conv_operand(const struct conv *conv, enum cpu_work_slot slot, const float *x,
-                                 size_t n)
-{
-    return conv->half ? x : cpu_round_floats(conv->op.engine, slot, x, n);
-}
-
-/* Returns the top's gradient as an operand, made once where both backward passes use its format. */
-static const float *conv_operand_dy(struct conv *conv, const struct cpu_view *view)
-{
-    const float *dy = cpu_view_data(conv->op.engine, view);
-
-    if (dy != conv->op.args.tops[0]->grad.data)
-        return conv_operand(conv, WORK_ROUNDED_DY, dy, view->elems);
-    if (!conv->dy)
-        conv->dy = conv_operand(conv, WORK_ROUNDED_DY, dy, view->elems);
-    return conv->dy;
 }
 
 /* Returns true if the pass is a matrix product. */
@@ -340,22 +303,18 @@ static void conv_winograd_run(struct conv *conv, enum conv_pass pass, struct win
     data.points = conv->weights[pass].copy;
     data.pointed = conv_weights_fresh(conv, &conv->weights[pass]);
     data.weights = conv->op.args.params[0]->value;
-    if (!data.pointed && pass != CONV_WEIGHTS)
-        data.weights =
-            cpu_round_floats(conv->op.engine, WORK_ROUNDED_W, data.weights, conv->weight_elems);
     winograd_run(&conv->winograd[pass], &data);
 }
 
-/* Returns a copy of the plain bottom with its padding, *elems floats in WORK_BOTTOM_GRAD. */
-static const float *conv_pad(const struct conv *conv, const float *x, size_t *elems)
+/* Returns a copy of the plain bottom with its padding, in WORK_ROUNDED_X. */
+static const float *conv_pad(const struct conv *conv, const float *x)
 {
     const struct shape *in = &conv->op.args.bottoms[0]->value.shape,
                        out = conv_padded_shape(&conv->op);
     const int *pad = conv->op.args.u.conv.pad;
-    float *padded = conv->op.engine->work[WORK_BOTTOM_GRAD].data;
+    float *padded = conv->op.engine->work[WORK_ROUNDED_X].data;
     int64_t planes = in->dim[0] * in->dim[1], rows = in->dim[2], width = in->dim[3];
 
-    *elems = shape_elems(&out);
 #pragma omp parallel for
     for (int64_t plane = 0; plane < planes; plane++) {
         float *to = padded + plane * out.dim[2] * out.dim[3];
@@ -392,14 +351,12 @@ static int conv_pass_run(struct conv *conv, enum conv_pass pass, const float *co
 
 static int conv_forward_run(struct conv *conv, const float *x, const float *bias, float *y)
 {
-    size_t elems = conv->src.elems;
     const float *weights;
 
     if (conv_multiplies(conv, CONV_FORWARD))
         return conv_product_forward(&conv->product, x, bias, y);
     if (conv->padded)
-        x = conv_pad(conv, x, &elems);
-    x = conv_operand(conv, WORK_ROUNDED_X, x, elems);
+        x = conv_pad(conv, x);
     if (conv->by_winograd) {
         conv_winograd_run(
             conv, CONV_FORWARD,
@@ -418,7 +375,9 @@ static int conv_forward(struct cpu_op *op)
     struct blob *top = op->args.tops[0];
 
     if (cpu_view_move(op->engine, &conv->src) ||
-        conv_forward_run(conv, cpu_view_data(op->engine, &conv->src), bias, top->value.data))
+        conv_forward_run(conv, cpu_view_data(op->engine, &conv->src), bias,
+                         cpu_view_data(op->engine, &conv->dst)) ||
+        cpu_view_move(op->engine, &conv->dst))
         return -1;
     if (op->args.relu && !conv->by_winograd)
         cpu_relu_run(cpu_tensor_half(&top->value), top->value.data, 0, top->value.data,
@@ -447,14 +406,13 @@ static int conv_weights_run(struct conv *conv, float *weight, float *bias)
     const struct cpu_view *src = conv->src_again.tensor ? &conv->src_again : &conv->src;
     struct param *const *params = conv->op.args.params;
     const float *x = cpu_view_data(engine, src);
-    const float *dy = conv_operand_dy(conv, &conv->diff_dst_weights);
+    const float *dy = cpu_view_data(engine, &conv->diff_dst_weights);
     float *diff = conv->diff_weights.primitive ? engine->work[WORK_WEIGHT_GRAD].data : weight;
     float *diff_bias = bias;
     bool several = conv->slices[CONV_WEIGHTS] > 1;
 
     if (conv_multiplies(conv, CONV_WEIGHTS))
         return conv_product_weights(&conv->product, x, dy, weight, bias);
-    x = conv_operand(conv, WORK_ROUNDED_X, x, src->elems);
     if (conv->by_winograd) {
         conv_winograd_run(conv, CONV_WEIGHTS,
                           (struct winograd_data){
@@ -506,7 +464,7 @@ static int conv_weights_backward(struct conv *conv)
 
 static int conv_data_run(struct conv *conv, float *dx)
 {
-    const float *dy = conv_operand_dy(conv, &conv->diff_dst_data), *weights;
+    const float *dy = cpu_view_data(conv->op.engine, &conv->diff_dst_data), *weights;
 
     if (conv_multiplies(conv, CONV_DATA))
         return conv_product_data(&conv->product, dy, dx);
@@ -523,7 +481,7 @@ static int conv_data_backward(struct conv *conv)
 {
     struct cpu_engine *engine = conv->op.engine;
 
-    return error_status(cpu_view_move(engine, &conv->diff_dst_data) ||
+    return error_status((conv->diff_dst_again && cpu_view_move(engine, &conv->diff_dst_data)) ||
                         conv_data_run(conv, cpu_view_data(engine, &conv->diff_src)) ||
                         cpu_view_move(engine, &conv->diff_src));
 }
@@ -535,7 +493,6 @@ static int conv_backward(struct cpu_op *op)
     bool learns = conv->diff_dst_weights.tensor,
          propagates = conv->diff_dst_data.tensor && cpu_op_propagates(op, 0);
 
-    conv->dy = NULL;
     if (op->args.relu && (learns || propagates))
         cpu_relu_back_run(cpu_tensor_half(&top->value), top->value.data, top->grad.data, 0,
                           top->grad.data, cpu_tensor_stored(&top->value));
@@ -558,7 +515,8 @@ static void conv_describe(const struct cpu_op *op, char words[ENGINE_OP_WORDS])
     if (((const struct conv *)op)->by_winograd)
         snprintf(words, ENGINE_OP_WORDS, "Winograd");
     else if (op->engine->options.math == MATH_BF16)
-        snprintf(words, ENGINE_OP_WORDS, "bf16");
+        snprintf(words, ENGINE_OP_WORDS,
+                 ((const struct conv *)op)->half ? "bf16" : "bf16, multiplied as floats");
 }
 
 const struct cpu_kind cpu_conv = {

@@ -136,26 +136,9 @@ static int deconv_create(struct cpu_op *op)
     deconv->pixels = deconv->window.places;
     deconv->inputs = x->dim[1] / a->group;
     deconv->rows = y->dim[1] / a->group * deconv->window.taps;
-    if (cpu_round_reserve(op->engine, false, shape_elems(x), shape_elems(y),
-                          shape_elems(&op->args.params[0]->shape)))
-        return -1;
     deconv->columns =
         cpu_op_alloc(op, (size_t)columns_elems(&deconv->window) * sizeof(float), "columns");
     return deconv->columns ? 0 : -1;
-}
-
-/* Returns the bottom, with --math=bf16 rounded but still float. */
-static const float *deconv_x(const struct cpu_op *op)
-{
-    return cpu_round_floats(op->engine, WORK_ROUNDED_X, cpu_op_x(op, 0),
-                            shape_elems(&op->args.bottoms[0]->value.shape));
-}
-
-static const float *deconv_weight(const struct cpu_op *op)
-{
-    const struct param *weight = op->args.params[0];
-
-    return cpu_round_floats(op->engine, WORK_ROUNDED_W, weight->value, shape_elems(&weight->shape));
 }
 
 static void deconv_add_bias(const struct deconv *deconv, float *y)
@@ -175,7 +158,7 @@ static int deconv_forward(struct cpu_op *op)
     struct deconv *d = (struct deconv *)op;
     const struct window *w = &d->window;
     int64_t image = w->channels * w->pixels, part = d->inputs * d->pixels;
-    const float *weight = deconv_weight(op), *bottom = deconv_x(op);
+    const float *weight = op->args.params[0]->value, *bottom = cpu_op_x(op, 0);
 
     for (int64_t n = 0; n < op->args.bottoms[0]->value.shape.dim[0]; n++) {
         const float *x = bottom + n * d->group * part;
@@ -236,9 +219,7 @@ static int deconv_backward(struct cpu_op *op)
     const struct window *w = &d->window;
     int64_t image = w->channels * w->pixels, part = d->group * d->inputs * d->pixels;
     bool propagates = cpu_op_propagates(op, 0), add = op->args.params[0]->accumulate;
-    const float *x = deconv_x(op), *weight = deconv_weight(op);
-    const float *dy = cpu_round_floats(op->engine, WORK_ROUNDED_DY, cpu_op_dy(op),
-                                       shape_elems(&op->args.tops[0]->value.shape));
+    const float *x = cpu_op_x(op, 0), *dy = cpu_op_dy(op), *weight = op->args.params[0]->value;
     float *dx = propagates ? cpu_op_dx(op, 0) : NULL;
 
     if (op->args.u.conv.bias && op->args.params[1]->wants_grad)

@@ -56,7 +56,7 @@ int conv_product_create(struct cpu_op *op, enum conv_pass pass, struct conv_prod
                                     .inputs = x->dim[1],
                                     .outputs = y->shape.dim[1]};
     pixels = (size_t)(out->size.rows * out->size.inputs);
-    if (cpu_round_reserve(engine, true, gathers ? pixels : 0, 0,
+    if (cpu_round_reserve(engine, gathers ? pixels : 0, 0,
                           pass == CONV_WEIGHTS ? 0 : weights_of(out)))
         return -1;
     if (pass == CONV_WEIGHTS && op->args.u.conv.bias) {

@@ -37,7 +37,7 @@ static bool plan_passes(const struct cpu_op *op, struct conv_plan *out)
     const struct conv_args *a = &op->args.u.conv;
     const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
     int block = block_for(x->dim[1] / a->group, y->dim[1] / a->group);
-    const bool half = cpu_rounds(op->engine);
+    const bool half = op->engine->options.math == MATH_BF16;
     const struct cpu_format *format = cpu_format_blocked(block, half);
     const struct conv_formats formats = {format, format};
 
@@ -85,13 +85,12 @@ bool conv_winograd_plan(const struct cpu_op *op, struct conv_plan *out)
     const struct conv_args *a = &op->args.u.conv;
     const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
 
-    out->by_winograd =
-        op->engine->options.convolution != CONVOLUTION_DIRECT &&
-        (op->engine->options.math != MATH_BF16 || (cpu_rounds(op->engine) && !cpu_has_amx())) &&
-        x->naxes == 4 && fits_int(x) && fits_int(y) && a->kernel[0] == a->kernel[1] &&
-        a->stride[0] == 1 && a->stride[1] == 1 && a->dilation[0] == 1 && a->dilation[1] == 1 &&
-        plan_passes(op, out) &&
-        (op->engine->options.convolution == CONVOLUTION_WINOGRAD ||
-         goes_by_rule(op, &out->winograd[CONV_FORWARD]));
+    out->by_winograd = op->engine->options.convolution != CONVOLUTION_DIRECT &&
+                       !(cpu_rounds(op->engine) && cpu_has_amx()) && x->naxes == 4 && fits_int(x) &&
+                       fits_int(y) && a->kernel[0] == a->kernel[1] && a->stride[0] == 1 &&
+                       a->stride[1] == 1 && a->dilation[0] == 1 && a->dilation[1] == 1 &&
+                       plan_passes(op, out) &&
+                       (op->engine->options.convolution == CONVOLUTION_WINOGRAD ||
+                        goes_by_rule(op, &out->winograd[CONV_FORWARD]));
     return out->by_winograd;
 }

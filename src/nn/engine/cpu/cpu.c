@@ -7,7 +7,6 @@
 #include "engine/image_plane.h"
 #include "engine/op_check.h"
 #include "util/alloc.h"
-#include "util/machine.h"
 
 #include <assert.h>
 #include <omp.h>
@@ -50,22 +49,6 @@ static void cpu_close(void *context)
     free(engine);
 }
 
-/* Checks that the CPU has the products that options->math asks for. */
-static int check_math(const struct engine_options *options)
-{
-    char processor[MACHINE_PROCESSOR_WORDS];
-
-    if (options->math == MATH_TF32)
-        return error_set("--math=tf32 is for GPUs; the CPU has fp32 and bf16");
-    if (options->math != MATH_BF16 || options->float_products || cpu_has_bf16())
-        return 0;
-    machine_processor(MACHINE_CPUINFO, processor);
-    return error_set(
-        "--math=bf16 needs products of bfloat16 (AMX or AVX512_BF16), and %s has none; "
-        "--math=fp32 runs anywhere",
-        processor[0] ? processor : "this processor");
-}
-
 static int cpu_open(const struct engine_options *options, void **context)
 {
     struct cpu_engine *engine;
@@ -74,11 +57,14 @@ static int cpu_open(const struct engine_options *options, void **context)
     *context = NULL;
     if (threads < 0)
         return error_set("the number of compute threads must be at least 1, not %d", threads);
-    if ((options && check_math(options)) || ALLOC(engine, 1, "the CPU engine"))
+    if (options && options->math == MATH_TF32)
+        return error_set("--math=tf32 is for GPUs; the CPU has fp32 and bf16");
+    if (ALLOC(engine, 1, "the CPU engine"))
         return -1;
     engine->threads = threads ? threads : omp_get_max_threads();
     if (options)
         engine->options = *options;
+    engine->options.float_products |= !cpu_has_bf16();
     if (engine->options.passes < 1)
         engine->options.passes = 1;
     if (cpu_check(compat_strict()) || cpu_check(dnnl_engine_create(&engine->engine, dnnl_cpu, 0)) ||
@@ -99,9 +85,9 @@ static int cpu_engine_alloc(void *context, size_t bytes, const char *what, void 
     return cpu_alloc(bytes, what, out);
 }
 
-static int cpu_convert(struct cpu_engine *engine, const struct shape *shape,
-                       const struct cpu_format *from_format, const float *from,
-                       const struct cpu_format *to_format, float *to)
+static int cpu_reformat(struct cpu_engine *engine, const struct shape *shape,
+                        const struct cpu_format *from_format, const float *from,
+                        const struct cpu_format *to_format, float *to)
 {
     struct owner owner = {0};
     struct cpu_primitive reorder;
@@ -121,12 +107,12 @@ static int cpu_convert(struct cpu_engine *engine, const struct shape *shape,
 
 static int cpu_write(void *context, struct tensor *to, const float *from)
 {
-    return cpu_convert(context, &to->shape, NULL, from, cpu_tensor_format(to), to->data);
+    return cpu_reformat(context, &to->shape, NULL, from, cpu_tensor_format(to), to->data);
 }
 
 static int cpu_read(void *context, const struct tensor *from, float *to)
 {
-    return cpu_convert(context, &from->shape, cpu_tensor_format(from), from->data, NULL, to);
+    return cpu_reformat(context, &from->shape, cpu_tensor_format(from), from->data, NULL, to);
 }
 
 static void cpu_release(void *context, struct tensor *tensor)

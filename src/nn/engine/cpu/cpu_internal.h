@@ -40,12 +40,12 @@
 /* Kinds of memory lent to an op while it runs. Ops run one after another and share this memory. */
 enum cpu_work_slot {
     WORK_SCRATCHPAD,  /* oneDNN's temporary memory */
-    WORK_TOP_GRAD,    /* top gradient in the format a primitive wants */
-    WORK_BOTTOM_GRAD, /* bottom gradient in the format a primitive gives */
+    WORK_TOP_GRAD,    /* top gradient, or bottom, in the format a primitive wants */
+    WORK_BOTTOM_GRAD, /* bottom gradient, or top, in the format a primitive gives */
     WORK_WEIGHT_GRAD, /* weight gradient in the layout a primitive gives */
     WORK_PARAM,       /* plain gradient before it is added, or weights in a primitive's layout */
-    WORK_ROUNDED_X,   /* rounded bottoms, or a product's first operand (--math=bf16) */
-    WORK_ROUNDED_DY,  /* rounded top gradients, or a product's second operand (--math=bf16) */
+    WORK_ROUNDED_X,   /* a product's first operand, rounded, or a bottom with its padding */
+    WORK_ROUNDED_DY,  /* a product's second operand, rounded */
     WORK_ROUNDED_W,   /* rounded weights (--math=bf16) */
     WORK_SLOTS,
     WORK_OWN = WORK_SLOTS /* memory of the op itself, kept from forward to backward */
@@ -89,6 +89,8 @@ struct cpu_primitive {
     int nargs;
     dnnl_exec_arg_t arg[CPU_ARGS];
     void *at[CPU_ARGS]; /* data pointer that each memory object has now */
+    size_t elems; /* a reorder's that keeps the order: elements to convert by cpu_convert; else 0 */
+    bool half;    /* such a reorder makes bfloat16 */
     bool scratchpad;
     size_t place; /* offset of the primitive's temporary memory in the scratchpad, in floats */
 };
@@ -206,14 +208,12 @@ static inline bool cpu_rounds(const struct cpu_engine *engine)
 {
     return engine->options.math == MATH_BF16 && !engine->options.float_products;
 }
-/* Reserves room for x, dy and w operands in their slots: bfloat16 if `halves`, else floats. Does
- * nothing without --math=bf16. Set-up only. */
-int cpu_round_reserve(struct cpu_engine *engine, bool halves, size_t x, size_t dy, size_t w);
+/* Reserves room for x, dy and w operands of bfloat16 in their slots. Set-up only. */
+int cpu_round_reserve(struct cpu_engine *engine, size_t x, size_t dy, size_t w);
+/* Converts n elements from floats to bfloat16 if `half`, else from bfloat16 to floats. */
+void cpu_convert(const void *from, void *to, size_t n, bool half);
 /* Returns n floats rounded to bfloat16, valid until the slot's next use. */
 const void *cpu_round(struct cpu_engine *engine, enum cpu_work_slot slot, const float *x, size_t n);
-/* Returns the rounded values as floats; x itself without --math=bf16. */
-const float *cpu_round_floats(struct cpu_engine *engine, enum cpu_work_slot slot, const float *x,
-                              size_t n);
 
 /* stream.c: products of at most CPU_STREAM_ROWS rows, as fast as memory delivers the weights
  * (outputs x inputs). */
@@ -222,12 +222,12 @@ enum { CPU_STREAM_ROWS = 16, CPU_STREAM_OUTPUTS = 8 };
 enum { CPU_STREAM_FORWARD_ROWS = 13 };
 /* Returns true if stream.c can compute the product, on registers wide enough for a gain. */
 bool cpu_stream_fits(const struct op_product *p);
-/* Computes y = x w' + bias; bias may be NULL. rounds: w is rounded to bfloat16 first. */
+/* Computes y = x w' + bias; bias may be NULL. */
 void cpu_stream_forward(const struct op_product *p, const float *x, const float *w,
-                        const float *bias, bool rounds, float *y);
-/* Computes dx = dy w. rounds: w is rounded to bfloat16 first. */
+                        const float *bias, float *y);
+/* Computes dx = dy w. */
 void cpu_stream_data(const struct op_product *p, int threads, const float *dy, const float *w,
-                     bool rounds, float *dx);
+                     float *dx);
 
 /* Computes a ReLU over n floats on the calling thread alone (neuron.c). x and y may be the same. */
 void cpu_relu_piece(const float *x, float slope, float *y, size_t n);
@@ -255,8 +255,9 @@ const struct cpu_format *cpu_format_blocked(int block, bool half);
 /* Returns a format that the op's bottoms may share: the first one of bfloat16, else the first one
  * that is not plain, else plain. */
 const struct cpu_format *cpu_format_of_bottoms(const struct cpu_op *op);
-/* Returns the format of floats in the same order. */
+/* Return the format of floats, and of bfloat16, in the same order. */
 const struct cpu_format *cpu_format_floats(const struct cpu_format *format);
+const struct cpu_format *cpu_format_halves(const struct cpu_format *format);
 static inline bool cpu_format_half(const struct cpu_format *format)
 {
     return format && format->half;

@@ -94,7 +94,7 @@ int cpu_work_reserve(struct cpu_engine *engine, enum cpu_work_slot slot, size_t 
                                                  "a bottom gradient in another format",
                                                  "a weight gradient in another layout",
                                                  "weights, or a gradient to add",
-                                                 "rounded bottoms",
+                                                 "rounded or padded bottoms",
                                                  "rounded gradients of tops",
                                                  "rounded weights"};
     struct cpu_work *work = &engine->work[slot];
@@ -170,6 +170,11 @@ const struct cpu_format *cpu_format_floats(const struct cpu_format *format)
     const struct cpu_format *floats = cpu_format_half(format) ? format - ORDERS : format;
 
     return floats == &formats[PLAIN] ? NULL : floats;
+}
+
+const struct cpu_format *cpu_format_halves(const struct cpu_format *format)
+{
+    return format ? cpu_format_blocked(format->block, true) : &formats[ORDERS + PLAIN];
 }
 
 static bool md_has_format(const_md_t md, const struct shape *shape, const struct cpu_format *format)
@@ -365,6 +370,10 @@ done:
 int cpu_reorder_run(struct cpu_engine *engine, struct cpu_primitive *reorder, const float *from,
                     float *to)
 {
+    if (reorder->elems > 0) {
+        cpu_convert(from, to, reorder->elems, reorder->half);
+        return 0;
+    }
     return cpu_primitive_run(engine, reorder, (const void *const[]){from, to});
 }
 
@@ -377,6 +386,8 @@ int cpu_format_reorder_create(struct cpu_engine *engine, struct owner *owner,
 
     if (md_create(shape, from, &from_md) == 0 && md_create(shape, to, &to_md) == 0)
         status = cpu_reorder_create(engine, owner, from_md, to_md, out);
+    if (cpu_format_floats(from) == cpu_format_floats(to))
+        out->elems = cpu_format_elems(shape, from), out->half = cpu_format_half(to);
     md_destroy(from_md);
     md_destroy(to_md);
     return status;

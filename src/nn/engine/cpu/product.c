@@ -6,9 +6,9 @@
  * gives the same bits (times: tests/bench/RESULTS.md). Where bits may not depend on the threads,
  * matmul is not used: it cuts the inner sum by the number of threads. cpu_gemm then shares out
  * blocks of the result. Weights have no layout of their own here: reordering them in every
- * iteration takes longer than it saves. With --math=bf16 products of few rows multiply floats that
- * are rounded on their way, since rounding all weights in memory takes longer than AMX saves; all
- * other products use matmul. */
+ * iteration takes longer than it saves. Where the processor multiplies bfloat16, --math=bf16 rounds
+ * the operands for matmul, but not for products of few rows: rounding all weights in memory takes
+ * longer than AMX saves. */
 #include "engine/cpu/product.h"
 
 #include "util/error.h"
@@ -49,12 +49,10 @@ static bool streams(const struct product *p)
 static int run_stream(const struct product *p, const float *a, const float *b, const float *bias,
                       float *c)
 {
-    const bool rounds = cpu_rounds(p->engine);
-
     if (p->args.pass == PRODUCT_FORWARD)
-        cpu_stream_forward(&p->args.size, a, b, bias, rounds, c);
+        cpu_stream_forward(&p->args.size, a, b, bias, c);
     else
-        cpu_stream_data(&p->args.size, p->engine->threads, a, b, rounds, c);
+        cpu_stream_data(&p->args.size, p->engine->threads, a, b, c);
     return 0;
 }
 
@@ -104,8 +102,7 @@ static bool is_batch_reduced(const_dnnl_primitive_desc_t desc)
 static int matmul_create(struct product *p, struct owner *owner, const_dnnl_primitive_attr_t attr,
                          struct cpu_primitive *out)
 {
-    const bool rounds = cpu_rounds(p->engine);
-    const dnnl_data_type_t type = rounds ? dnnl_bf16 : dnnl_f32;
+    const dnnl_data_type_t type = p->rounds ? dnnl_bf16 : dnnl_f32;
     const dnnl_dims_t src = {p->m, p->k}, weights = {p->k, p->n}, bias = {1, p->n},
                       dst = {p->m, p->n};
     md_t src_md = NULL, weights_md = NULL, bias_md = NULL, dst_md = NULL;
@@ -120,7 +117,7 @@ static int matmul_create(struct product *p, struct owner *owner, const_dnnl_prim
     status = 0;
     if (compat_matmul(&desc, p->engine->engine, src_md, weights_md, bias_md, dst_md, attr) ==
             dnnl_success &&
-        (rounds || is_batch_reduced(desc)))
+        (p->rounds || is_batch_reduced(desc)))
         status = matmul_args(p, owner, desc, out);
 done:
     if (desc)
@@ -177,13 +174,9 @@ int product_run(struct product *p, const float *a, const float *b, const float *
 {
     const size_t a_elems = (size_t)(p->m * p->k), b_elems = (size_t)(p->k * p->n);
 
-    if (cpu_rounds(p->engine) && p->way == PRODUCT_STREAM)
-        return run_stream(p, cpu_round_floats(p->engine, WORK_ROUNDED_X, a, a_elems), b, bias, c);
-    if (cpu_rounds(p->engine) && p->way == PRODUCT_MATMUL)
+    if (p->rounds)
         return product_run_rounded(p, cpu_round(p->engine, WORK_ROUNDED_X, a, a_elems),
                                    cpu_round(p->engine, WORK_ROUNDED_DY, b, b_elems), bias, add, c);
-    a = cpu_round_floats(p->engine, WORK_ROUNDED_X, a, a_elems);
-    b = cpu_round_floats(p->engine, WORK_ROUNDED_DY, b, b_elems);
     return add ? run_sgemm(p, a, b, NULL, true, c) : run_as(p, p->way, a, b, bias, c);
 }
 
@@ -202,6 +195,7 @@ int product_create_rounded(struct cpu_engine *engine, struct owner *owner,
 {
     product_start(engine, args, out);
     out->way = PRODUCT_MATMUL;
+    out->rounds = true;
     if (matmul_create(out, owner, engine->attr, &out->matmul))
         return -1;
     return out->matmul.primitive ? 0 : error_set("oneDNN has no bfloat16 product of this shape");
@@ -211,17 +205,11 @@ int product_create(struct cpu_engine *engine, struct owner *owner, const struct 
                    enum product_way way, struct product *out)
 {
     product_start(engine, args, out);
-    if (cpu_rounds(engine) && cpu_stream_fits(&args->size) && !args->transpose) {
-        out->way = streams(out) ? PRODUCT_STREAM : PRODUCT_SGEMM;
-        return cpu_round_reserve(engine, false, (size_t)(out->m * out->k),
-                                 streams(out) ? 0 : (size_t)(out->k * out->n), 0);
-    }
-    if (cpu_round_reserve(engine, cpu_rounds(engine), (size_t)(out->m * out->k),
-                          (size_t)(out->k * out->n), 0))
-        return -1;
-    if (cpu_rounds(engine))
-        return error_status(product_create_rounded(engine, owner, args, out) ||
-                            (args->pass == PRODUCT_WEIGHTS && adding_create(out, owner)));
+    if (cpu_rounds(engine) && (args->transpose || !cpu_stream_fits(&args->size)))
+        return error_status(
+            cpu_round_reserve(engine, (size_t)(out->m * out->k), (size_t)(out->k * out->n), 0) ||
+            product_create_rounded(engine, owner, args, out) ||
+            (args->pass == PRODUCT_WEIGHTS && adding_create(out, owner)));
     if (way == PRODUCT_BY_SHAPE)
         way = way_by_shape(out);
     if (way == PRODUCT_MATMUL && matmul_create(out, owner, engine->attr, &out->matmul))

@@ -31,6 +31,7 @@ struct product {
     int64_t m, n, k; /* c is m x n; k is the length of the inner sum */
     bool trans_a, trans_b;
     enum product_way way;
+    bool rounds;                 /* matmul's operands are bfloat16 */
     struct cpu_primitive matmul; /* empty unless way is PRODUCT_MATMUL */
     struct cpu_primitive adds;   /* matmul of bfloat16 that adds to c; for PRODUCT_WEIGHTS */
 };

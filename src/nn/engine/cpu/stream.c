@@ -4,9 +4,7 @@
  * multiplied by the block, four at a time, with 4 x 4 vectors of sums in registers; each step
  * prefetches one line of the next block. Rows of 36 KB, as AlexNet's, all map to the same sets of
  * the cache: so gradients are gathered in rows of an odd number of lines. One thread makes each
- * sum, in an order that does not depend on the number of threads. With --math=bf16 a block is
- * rounded when it arrives: a copy of the weights in bfloat16 would be read in half the time, but
- * would have to be written first. */
+ * sum, in an order that does not depend on the number of threads. */
 #include "engine/cpu/cpu_internal.h"
 
 #include <string.h>
@@ -18,22 +16,6 @@ enum { TILE = 4, LANES = 16 };
 enum { FORWARD_INPUTS = 256, DATA_INPUTS = 512, DATA_STRIDE = DATA_INPUTS + LANES };
 
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
-typedef uint32_t bits __attribute__((vector_size(LANES * sizeof(float))));
-
-/* Rounds n inputs of CPU_STREAM_OUTPUTS outputs to the nearest bfloat16, in rows of `stride`
- * floats. NaN stays NaN. */
-INLINE void round_block(const float *w, int64_t inputs, int64_t n, int64_t stride, float *to)
-{
-    for (int64_t o = 0; o < CPU_STREAM_OUTPUTS; o++)
-        for (int64_t k = 0; k < n; k += LANES) {
-            bits x, nan;
-
-            memcpy(&x, w + o * inputs + k, sizeof x);
-            nan = (bits)((x & 0x7fffffff) > 0x7f800000);
-            x = (x & nan) | ((x + 0x7fff + (x >> 16 & 1)) & 0xffff0000 & ~nan);
-            memcpy(to + o * stride + k, &x, sizeof x);
-        }
-}
 
 bool cpu_stream_fits(const struct op_product *p)
 {
@@ -43,9 +25,9 @@ bool cpu_stream_fits(const struct op_product *p)
 
 /* ---- forward ---- */
 
-/* Adds the products of TILE rows with TILE outputs over n inputs; w has rows of `stride` floats.
+/* Adds the products of TILE rows with TILE outputs over n inputs; w has rows of `inputs` floats.
  * next: one row of weights to prefetch. */
-INLINE void forward_tile(const float *const x[TILE], const float *w, int64_t stride,
+INLINE void forward_tile(const float *const x[TILE], const float *w, int64_t inputs,
                          const float *next, int64_t n, lanes sums[TILE * TILE])
 {
     lanes sum[TILE * TILE]; /* in registers, since all loops over sum are unrolled */
@@ -56,7 +38,7 @@ INLINE void forward_tile(const float *const x[TILE], const float *w, int64_t str
 #pragma GCC unroll 16
         for (int i = 0; i < TILE * TILE; i++)
             sum[i] +=
-                *(const lanes *)(x[i / TILE] + k) * *(const lanes *)(w + i % TILE * stride + k);
+                *(const lanes *)(x[i / TILE] + k) * *(const lanes *)(w + i % TILE * inputs + k);
     }
     memcpy(sums, sum, sizeof sum);
 }
@@ -73,27 +55,23 @@ static float lanes_sum(const lanes *v)
 
 /* Computes CPU_STREAM_OUTPUTS outputs. after: the next outputs' weights, to prefetch. */
 CPU_KERNEL static void forward_outputs(const struct op_product *p, const float *x, const float *w,
-                                       const float *after, const float *bias, bool rounds, float *y)
+                                       const float *after, const float *bias, float *y)
 {
     enum { ACROSS = CPU_STREAM_OUTPUTS / TILE, TILES = CPU_STREAM_ROWS / TILE * ACROSS };
-    float block[CPU_STREAM_OUTPUTS * FORWARD_INPUTS];
     lanes sums[TILES][TILE * TILE];
     int tiles = (int)((p->rows + TILE - 1) / TILE) * ACROSS;
 
     memset(sums, 0, sizeof sums);
     for (int64_t k = 0; k < p->inputs; k += FORWARD_INPUTS) {
         int64_t left = p->inputs - k, n = left < FORWARD_INPUTS ? left : FORWARD_INPUTS;
-        const float *next = left > n ? w + k + n : after, *at = rounds ? block : w + k;
-        const int64_t stride = rounds ? FORWARD_INPUTS : p->inputs;
-        if (rounds)
-            round_block(w + k, p->inputs, n, FORWARD_INPUTS, block);
+        const float *next = left > n ? w + k + n : after;
         for (int t = 0; t < tiles; t++) {
             const float *rows[TILE];
             for (int i = 0; i < TILE; i++) {
                 int64_t r = t / ACROSS * TILE + i; /* repeats the last row to fill the tile */
                 rows[i] = x + (r < p->rows ? r : p->rows - 1) * p->inputs + k;
             }
-            forward_tile(rows, at + t % ACROSS * TILE * stride, stride,
+            forward_tile(rows, w + k + t % ACROSS * TILE * p->inputs, p->inputs,
                          next + t % CPU_STREAM_OUTPUTS * p->inputs, n, sums[t]);
         }
     }
@@ -105,23 +83,23 @@ CPU_KERNEL static void forward_outputs(const struct op_product *p, const float *
 }
 
 void cpu_stream_forward(const struct op_product *p, const float *x, const float *w,
-                        const float *bias, bool rounds, float *y)
+                        const float *bias, float *y)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t o = 0; o < p->outputs; o += CPU_STREAM_OUTPUTS) {
         bool last = o + CPU_STREAM_OUTPUTS == p->outputs;
         forward_outputs(p, x, w + o * p->inputs,
                         w + (last ? o : o + CPU_STREAM_OUTPUTS) * p->inputs, bias ? bias + o : NULL,
-                        rounds, y + o);
+                        y + o);
     }
 }
 
 /* ---- the bottom's gradient ---- */
 
-/* Computes dx += dy w for TILE rows and `vectors` vectors of inputs; w has rows of `stride` floats.
+/* Computes dx += dy w for TILE rows and `vectors` vectors of inputs.
  * dy: each row's CPU_STREAM_OUTPUTS gradients, row after row. */
-INLINE void data_tile(const float *dy, const float *w, int64_t stride, const float *next,
-                      int64_t inputs, int vectors, float *dx)
+INLINE void data_tile(const float *dy, const float *w, const float *next, int64_t inputs,
+                      int vectors, float *dx)
 {
     lanes sum[TILE * TILE];
 
@@ -133,7 +111,7 @@ INLINE void data_tile(const float *dy, const float *w, int64_t stride, const flo
 #pragma GCC unroll 16
         for (int i = 0; i < TILE * vectors; i++)
             sum[i] += dy[i / vectors * CPU_STREAM_OUTPUTS + o] *
-                      *(const lanes *)(w + o * stride + i % vectors * LANES);
+                      *(const lanes *)(w + o * inputs + i % vectors * LANES);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < TILE * vectors; i++)
@@ -142,30 +120,23 @@ INLINE void data_tile(const float *dy, const float *w, int64_t stride, const flo
 
 /* Computes dx += dy w for CPU_STREAM_OUTPUTS outputs, n inputs. next: the next call's weights. */
 CPU_KERNEL static void data_outputs(const float *dy, int64_t rows, const float *w,
-                                    const float *next, int64_t inputs, int64_t n, bool rounds,
-                                    float *dx)
+                                    const float *next, int64_t inputs, int64_t n, float *dx)
 {
-    float block[CPU_STREAM_OUTPUTS * TILE * LANES];
-    const int64_t stride = rounds ? TILE * LANES : inputs;
-
     for (int64_t k = 0, step; k < n; k += step) {
-        const float *at = rounds ? block : w + k;
         step = n - k < TILE * LANES ? LANES : TILE * LANES;
-        if (rounds)
-            round_block(w + k, inputs, step, stride, block);
         for (int64_t r = 0; r < rows; r += TILE) {
             const float *ask = next + k + (step == LANES ? 0 : r / TILE * LANES);
             const float *g = dy + r * CPU_STREAM_OUTPUTS;
             if (step == LANES)
-                data_tile(g, at, stride, ask, inputs, 1, dx + r * DATA_STRIDE + k);
+                data_tile(g, w + k, ask, inputs, 1, dx + r * DATA_STRIDE + k);
             else
-                data_tile(g, at, stride, ask, inputs, TILE, dx + r * DATA_STRIDE + k);
+                data_tile(g, w + k, ask, inputs, TILE, dx + r * DATA_STRIDE + k);
         }
     }
 }
 
 static void data_inputs(const struct op_product *p, const float *dy, const float *w, int64_t n,
-                        bool rounds, float *dx)
+                        float *dx)
 {
     float sum[CPU_STREAM_ROWS * DATA_STRIDE] __attribute__((aligned(64)));
     float g[CPU_STREAM_ROWS * CPU_STREAM_OUTPUTS] = {0};
@@ -178,14 +149,14 @@ static void data_inputs(const struct op_product *p, const float *dy, const float
             memcpy(g + r * CPU_STREAM_OUTPUTS, dy + r * p->outputs + o,
                    CPU_STREAM_OUTPUTS * sizeof *g);
         data_outputs(g, p->rows, at, last ? at : at + CPU_STREAM_OUTPUTS * p->inputs, p->inputs, n,
-                     rounds, sum);
+                     sum);
     }
     for (int64_t r = 0; r < p->rows; r++)
         memcpy(dx + r * p->inputs, sum + r * DATA_STRIDE, (size_t)n * sizeof *dx);
 }
 
 void cpu_stream_data(const struct op_product *p, int threads, const float *dy, const float *w,
-                     bool rounds, float *dx)
+                     float *dx)
 {
     const int64_t line = TILE * LANES; /* each thread gets a multiple of this many inputs */
     int64_t each = (p->inputs + threads - 1) / threads;
@@ -194,5 +165,5 @@ void cpu_stream_data(const struct op_product *p, int threads, const float *dy, c
 
 #pragma omp parallel for schedule(static)
     for (int64_t k = 0; k < p->inputs; k += piece)
-        data_inputs(p, dy, w + k, p->inputs - k < piece ? p->inputs - k : piece, rounds, dx + k);
+        data_inputs(p, dy, w + k, p->inputs - k < piece ? p->inputs - k : piece, dx + k);
 }
