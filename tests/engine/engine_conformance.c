@@ -3,7 +3,7 @@
  *
  * Holds an engine's operators, forward and backward, against plain loops in double, over random
  * shapes and options, and prints the worst errors, one line per operator; --float-products: the
- * CPU's --math=bf16 as it is tested on processors that have none; --each names every case
+ * CPU's --math=bf16 as on processors without products of bfloat16; --each names every case
  * before it runs, for one that does not end. Exit status: 0 all within
  * bounds, 1 not, 2 wrong usage, 77 this build or machine has no such engine (the CPU's is always
  * there: for it, 1). */

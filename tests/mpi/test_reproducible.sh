@@ -12,13 +12,13 @@ behind() {
         /^}/ && here { print more; here = 0 }' net.prototxt >longer && mv longer net.prototxt
 }
 
-grain=
+grain= math=
 # run NAME RANKS OPTION...: all that is said of numbers into NAME.said
 run() {
     name=$1 ranks=$2
     shift 2
     train "$ranks" "$name.log" --solver=solver.prototxt --global-batch=24 "--reproducible$grain" \
-        --summary="$name.json" "$@" || {
+        --summary="$name.json" $math "$@" || {
         fail "$net: $name did not train: $(tail -n 3 "$name.log")"
         return
     }
@@ -95,6 +95,12 @@ behind pool1 'layer { name: "thin" type: "Convolution" bottom: "pool1" top: "thi
 behind conv1 'layer { name: "norm" type: "BatchNorm" bottom: "conv1" top: "conv1" batch_norm_param { moving_average_fraction: 0.9 } }
 layer { name: "scale" type: "Scale" bottom: "conv1" top: "conv1" scale_param { bias_term: true } }'
 layouts batch_norm
+# blobs of bfloat16
+floats=$(hash_of one.json) math=--math=bf16
+run one 1 --threads=1
+[ "$(hash_of one.json)" != "$floats" ] || fail 'bfloat16 gives the bits of floats'
+batch_norm
+math=
 
 dropout() {
     equal allreduce-4 4 --threads=1 --comm=allreduce

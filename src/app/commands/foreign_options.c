@@ -16,7 +16,7 @@ static const struct {
     {"batch-size", "train", "--batch=N sets samples per rank, --global-batch=N over all ranks"},
     {"lr learning-rate", "train", "--set base_lr=X, or base_lr in the solver"},
     {"resume-from checkpoint", "train", "--snapshot=FILE.solverstate, or --resume for the newest"},
-    {"amp fp16 mixed-precision", "train", "--math=bf16 (with --engine=cuda)"},
+    {"amp fp16 mixed-precision", "train", "--math=bf16"},
     {"fp16-allreduce", "train", "--lossy=bf16"},
     {"iterations iters max-steps", "train", "--max-iter=N sets the last iteration"},
     {"max-epochs epoch num-epochs num-train-epochs", "train",

@@ -76,7 +76,7 @@ static void add_training(struct train_request *r, struct option_rows *rows)
         {"reproducible", OPTION_NAME, &r->reproducible, "GRAIN",
          "get the same bits on any number of ranks: ranks share grains of GRAIN samples evenly "
          "(default: --global-batch in 8 grains)",
-         .not_with = "staleness sync-bn drop-stragglers wire lossy math=bf16",
+         .not_with = "staleness sync-bn drop-stragglers wire lossy",
          .why = "adds up whole gradients of ranks in step", .run = OPTION_OF_JOB},
         {"balance", OPTION_NAME, &o->balance, "PARTS",
          "deal the batch by the workers' speed, measured at the start, or in PARTS such as 3,3,1",

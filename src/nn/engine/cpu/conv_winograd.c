@@ -4,8 +4,8 @@
  *
  * Winograd was faster than all of oneDNN's code wherever it was tried on AVX2 and AVX-512, except
  * where tiles are few, mostly padding, or of few channels (tests/bench/RESULTS.md). Small
- * convolutions gain nothing. With --math=bf16 Winograd takes rounded operands, but AMX, where
- * present, is faster at every shape. */
+ * convolutions gain nothing. With --math=bf16 Winograd takes bfloat16 blobs as floats, but AMX,
+ * where present, is faster at every shape. */
 #include "engine/cpu/conv.h"
 
 #include <limits.h>

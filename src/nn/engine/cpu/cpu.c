@@ -64,7 +64,7 @@ static int cpu_open(const struct engine_options *options, void **context)
     engine->threads = threads ? threads : omp_get_max_threads();
     if (options)
         engine->options = *options;
-    engine->options.float_products |= !cpu_has_bf16();
+    engine->options.float_products |= engine->options.steady || !cpu_has_bf16();
     if (engine->options.passes < 1)
         engine->options.passes = 1;
     if (cpu_check(compat_strict()) || cpu_check(dnnl_engine_create(&engine->engine, dnnl_cpu, 0)) ||
