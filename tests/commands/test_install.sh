@@ -37,7 +37,7 @@ for script in tools/to_onnx.py tools/draw.py tools/report.py jobs/reproduce.sh j
 done
 # the tools find their common module in their own folder, without the user's paths
 if python3 -c '' 2>/dev/null; then
-    for tool in first_weights make_sets to_onnx weights; do
+    for tool in first_weights from_forks make_sets to_onnx weights; do
         (unset PYTHONPATH; python3 -B "$there/tools/$tool.py" --help 2>&1) | grep -q "^usage: $tool.py" || fail "$tool.py does not run where it is installed"
     done
 fi

@@ -239,7 +239,7 @@ layer { name: 'bn3' type: 'BN' bottom: 'c' top: 'd' bn_param { } }
 END
 refuses '*segment.prototxt:2:[0-9]*: layer *bn1* (BN): * has no field "bn_param"; *PSPNet and SegNet (3 times)
 *segment.prototxt:1: layer *data* (VideoData): *video; HDF5Data with 5 axes *
-*segment.prototxt:2: layer *bn1* (BN): *BatchNorm and Scale do the same (3 times)
+*segment.prototxt:2: layer *bn1* (BN): *tools/from_forks.py makes it BatchNorm and Scale (3 times)
 *segment.prototxt:3: layer *up1* (Reorg): *(Darknet*s YOLO)
 (*poseidon help layers*"My net is refused" in man poseidon*' summary --model=segment.prototxt
 [ "$(printf '%s\n' "$err" | wc -l)" -eq 7 ] || fail "a refused net takes other than 7 lines: $err"

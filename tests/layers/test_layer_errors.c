@@ -38,7 +38,7 @@ static const struct error_case error_cases[] = {
      "Caffe for object detection (Darknet's YOLO) (2 times)\n"
      "test.prototxt:3: layer 'b' (BN): layer type BN is not supported: it belongs to a fork of "
      "Caffe "
-     "for segmentation; BatchNorm and Scale do the same\n('poseidon help layers'"},
+     "for segmentation; tools/from_forks.py makes it BatchNorm and Scale\n('poseidon help layers'"},
     {X "layer { name: 'roi' type: 'Python' bottom: 'x' top: 'y' }",
      "layer 'roi' (Python): layer type Python is not supported: it needs Caffe's Python layers"},
     {X "layer { name: 'l' type: 'ReLU' top: 'y' }", "takes 1 bottom, not 0"},
@@ -125,10 +125,10 @@ static const struct error_case error_cases[] = {
      "blob size exceeds INT_MAX"},
     {X ONE("NdConvolution", ""),
      "layer type NdConvolution is not supported: it belongs to a fork of Caffe for video; "
-     "Convolution and Pooling with kernel_size, stride and pad once for each axis do the same"},
-    {X ONE("NdPooling", ""), "for video; Convolution and Pooling with kernel_size, stride and pad"},
-    {X ONE("Convolution3D", ""), "(C3D); Convolution and Pooling over a bottom of 5 axes, with"},
-    {X ONE("Pooling3D", ""), "(C3D); Convolution and Pooling over a bottom of 5 axes, with"},
+     "tools/from_forks.py makes it Convolution or Pooling"},
+    {X ONE("NdPooling", ""), "for video; tools/from_forks.py makes it"},
+    {X ONE("Convolution3D", ""), "for video; tools/from_forks.py makes it"},
+    {X ONE("Pooling3D", ""), "for video; tools/from_forks.py makes it"},
     {X ONE("Conv3d", ""), "unknown layer type: Conv3d; did you mean Convolution?"},
     {X ONE("AvgPool1d", ""), "unknown layer type: AvgPool1d; did you mean Pooling?"},
     {X INPUT("z",

@@ -136,11 +136,11 @@ static const struct {
      "Caffe fork of NormFace"},
     {"layer { batch_norm_param { scale_bias: true scale_filler { } } }", false,
      "F:1:28: message \"caffe.BatchNormParameter\" has no field \"scale_bias\"; it comes from the "
-     "Caffe fork of NVIDIA (NVCaffe): a Scale layer with bias_term: true behind BatchNorm does the "
+     "Caffe fork of NVIDIA (NVCaffe): tools/from_forks.py adds a Scale layer, which does the "
      "same\n"
      "F:1:45: message \"caffe.BatchNormParameter\" has no field \"scale_filler\"; it comes from "
      "the "
-     "Caffe fork of NVIDIA (NVCaffe): a Scale layer with bias_term: true behind BatchNorm does the "
+     "Caffe fork of NVIDIA (NVCaffe): tools/from_forks.py adds a Scale layer, which does the "
      "same"},
     {"larc: true vstep_size: 3", true,
      "F:1:1: message \"caffe.SolverParameter\" has no field \"larc\"; it comes from the Caffe fork "

@@ -49,13 +49,10 @@ static const struct {
     {"MultiBoxLoss PriorBox", FORK "object detection (SSD)"},
     {"PSROIPooling", FORK "object detection (R-FCN)"},
     {"ROIPooling SmoothL1Loss", FORK "object detection (Fast R-CNN)"},
-    {"Axpy", FORK "squeeze-and-excitation nets; Scale with two bottoms, and Eltwise, do the same"},
-    {"BN", FORK "segmentation; BatchNorm and Scale do the same"},
-    {"NdConvolution NdPooling", FORK "video; Convolution and Pooling with kernel_size, stride and "
-                                     "pad once for each axis do the same"},
-    {"Convolution3D Pooling3D",
-     FORK "video (C3D); Convolution and Pooling over a bottom of 5 axes, with kernel_size, stride "
-          "and pad once for each of depth, height and width, do the same"},
+    {"Axpy", FORK "squeeze-and-excitation nets; tools/from_forks.py makes it Scale and Eltwise"},
+    {"BN", FORK "segmentation; tools/from_forks.py makes it BatchNorm and Scale"},
+    {"NdConvolution NdPooling Convolution3D Pooling3D",
+     FORK "video; tools/from_forks.py makes it Convolution or Pooling"},
     {"CuDNNBatchNorm", "it is a fork's name for BatchNorm"},
     {"DetectNetTransformation", FORK "object detection (NVIDIA's DetectNet)"},
     {"CoSData", FORK "training on Spark (CaffeOnSpark)"},

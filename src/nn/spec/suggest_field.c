@@ -57,7 +57,7 @@ static const struct {
      "ImageDataParameter.cache ImageDataParameter.precache ImageDataParameter.threads "
      "DropoutParameter.engine use_gpu_transform forward_packing TransformationParameter.display"},
     {"NVIDIA (NVCaffe) or Intel and is about speed alone: remove it", "BatchNormParameter.engine"},
-    {"NVIDIA (NVCaffe): a Scale layer with bias_term: true behind BatchNorm does the same",
+    {"NVIDIA (NVCaffe): tools/from_forks.py adds a Scale layer, which does the same",
      "scale_bias BatchNormParameter.bias_filler BatchNormParameter.scale_filler"},
     {"NVIDIA (NVCaffe): local_lr_auto: true and local_gw_ratio do the same",
      "larc larc_eta larc_policy larc_turbo"},

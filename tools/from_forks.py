@@ -1,0 +1,329 @@
+#!/usr/bin/env python3
+"""from_forks.py OLD.prototxt NEW.prototxt
+
+Rewrites layers of Caffe's forks by Caffe's own, and with --weights and --out
+a model of Caffe's HDF5 form with them:
+  BN (SegNet, PSPNet), and BatchNorm with NVCaffe's scale_bias: BatchNorm, Scale
+  Axpy (squeeze-and-excitation nets): Scale and Eltwise
+  NdConvolution, NdPooling, Convolution3D, Pooling3D: Convolution and Pooling
+In a net of layers { } with these or CROP, INTERP or PRELU, all layers take
+today's form. Others stay, also those that 'poseidon summary' then refuses.
+"""
+import argparse
+import collections
+import sys
+
+from prototxt import Field, Text, every, lines, make, plain, quote, v1_layer, v1_type
+from tool_files import Refused, check_output, replace, run
+from weights import read_hdf5, write_caffe
+
+SEGNET = {"scale_filler", "shift_filler", "bn_mode"}  # fields of bn_param
+PSPNET = {"slope_filler", "bias_filler", "momentum", "eps", "frozen", "engine"}
+NVCAFFE = "scale_bias", "scale_filler", "bias_filler"
+LEAST_EPS = 1e-5  # cuDNN's
+RULES = "include", "exclude", "phase"
+REPLACED = "name", "type", "bottom", "top", "param", "loss_weight", "bn_param", "batch_norm_param"
+FORK_V1 = "Axpy BN Convolution3D Crop Interp NdConvolution NdPooling Pooling3D PReLU".split()  # unknown to Caffe's layers { }
+
+
+class Layer:
+    """A layer of the old net. `taken` has the names that new layers and blobs cannot have."""
+
+    def __init__(self, path, field, taken):
+        self.fields, self.taken = field.value, taken
+        self.name, self.type = self.word("name"), self.word("type")
+        self.bottoms, self.tops = every(self.fields, "bottom"), every(self.fields, "top")
+        self.place = f"{path}:{field.line}: layer '{self.name}' ({self.type})"
+
+    def word(self, name):
+        values = every(self.fields, name)
+        return plain(values[-1]) if values and isinstance(values[-1], str) else ""
+
+    def refuse(self, text):
+        return Refused(f"{self.place}: {text}")
+
+    def messages(self, name):
+        found = every(self.fields, name)
+        if not all(isinstance(message, list) for message in found):
+            raise self.refuse(f"{name} is a value; expected a message")
+        return found
+
+    def settings(self, name):
+        """The fields of the layer's message `name`."""
+        return sum(self.messages(name), [])
+
+    def number(self, fields, name, default, kind=float):
+        value = (every(fields, name) or [default])[-1]
+        try:
+            return kind(value)
+        except (TypeError, ValueError):
+            raise self.refuse(f"{name}: expected a number, found {'a message' if isinstance(value, list) else value}") from None
+
+    def counts(self, bottoms):
+        for found, expected, what in (self.bottoms, bottoms, "bottom"), (self.tops, 1, "top"):
+            if len(found) != expected:
+                raise self.refuse(f"has {len(found)} {what}s; expected {expected}")
+
+    def new_name(self, end):
+        if self.name + end in self.taken:
+            raise self.refuse(f"'{self.name}{end}' is taken by another layer or blob; rename that")
+        return quote(self.name + end)
+
+    def make(self, layer_type, name, bottoms, tops, *others):
+        """A new layer, under the old one's rules."""
+        blobs = [("bottom", bottom) for bottom in bottoms] + [("top", top) for top in tops]
+        rules = [field for field in self.fields if field.name in RULES]
+        return make(("name", name), ("type", quote(layer_type)), *blobs, *others) + rules
+
+    def loss(self):
+        return [("loss_weight", value) for value in every(self.fields, "loss_weight")]
+
+    def normalized(self, settings, params, fillers):
+        """BatchNorm under the old name, and Scale, which takes what is said of the top."""
+        kept = [field for field in self.fields if field.name not in REPLACED + RULES]
+        norm = self.make("BatchNorm", quote(self.name), self.bottoms, self.tops, ("batch_norm_param", settings))
+        return [norm + kept, self.scale(self.new_name("_scale"), self.tops, params, fillers)]
+
+    def scale(self, name, bottoms, params, fillers):
+        fillers = [(new, value) for new, values in zip(("filler", "bias_filler"), fillers) for value in values[-1:]]
+        return self.make("Scale", name, bottoms, self.tops, *[("param", param) for param in params], *self.loss(),
+                         ("scale_param", make(("bias_term", "true"), *fillers)))
+
+    def misfit(self, text):
+        return Refused(f"layer '{self.name}' ({self.type}) {text}")
+
+    def vectors(self, blobs, kinds):
+        """The blobs without axes of length 1, all as long as the first."""
+        if sorted(blobs) != list(range(len(kinds))):
+            raise self.misfit(f"has {len(blobs)} blobs; expected {len(kinds)}: {', '.join(kinds)}")
+        size = blobs[0].size
+        for number, kind in enumerate(kinds):
+            expected = 1 if kind == "factor" else size
+            if blobs[number].size != expected or max(blobs[number].shape, default=1) != expected:
+                raise self.misfit(f"has a {kind} of shape {shape_text(blobs[number].shape)}; expected {expected} values")
+        return [blobs[number].reshape(-1) for number in range(len(kinds))]
+
+
+def shape_text(shape):
+    return "x".join(map(str, shape)) or "()"
+
+
+def running(mean, variance, momentum):
+    """Caffe's three blobs: sums whose next average, with this momentum, is a running average's."""
+    import numpy as np
+    factor = np.float32(1 / (1 - momentum) if momentum < 1 else 1)
+    return {0: mean * factor, 1: variance * factor, 2: np.array([factor])}
+
+
+def rewrite_bn(layer):
+    settings = layer.settings("bn_param")
+    names = {field.name for field in settings}
+    layer.counts(1)
+    if names - SEGNET - PSPNET:
+        raise layer.refuse(f"bn_param has {min(names - SEGNET - PSPNET)}; expected fields of SegNet's or PSPNet's fork")
+    if bool(names & SEGNET) == bool(names & PSPNET):
+        raise layer.refuse("cannot tell the fork; expected bn_param with bn_mode (SegNet), or momentum, eps or frozen (PSPNet)")
+    params = layer.messages("param")
+    if names & SEGNET:
+        return rewrite_segnet(layer, settings, params)
+    if any(every(param, "name") for param in params[2:]):
+        raise layer.refuse("shares its running mean or variance by name, which is not rewritten")
+    momentum = layer.number(settings, "momentum", 0.9)
+    frozen = every(settings, "frozen")[-1:] in (["true"], ["True"], ["t"], ["1"])
+    new = [("use_global_stats", "true")] * frozen + [("moving_average_fraction", (every(settings, "momentum") or ["0.9"])[-1])]
+    new += [("eps", value) for value in every(settings, "eps")[-1:]]
+    if frozen:
+        params = [[*(field for field in param if field.name == "name"), *make(("lr_mult", 0), ("decay_mult", 0))]
+                  for param in (params + [[], []])[:2]]
+
+    def weights(blobs):
+        slope, bias, mean, variance = layer.vectors(blobs, ("slope", "bias", "mean", "variance"))
+        return {layer.name: running(mean, variance, momentum), layer.name + "_scale": {0: slope, 1: bias}}
+
+    fillers = every(settings, "slope_filler"), every(settings, "bias_filler")
+    return layer.normalized(make(*new), params[:2], fillers), "BatchNorm and Scale", weights
+
+
+def rewrite_segnet(layer, settings, params):
+    fillers = every(settings, "scale_filler"), every(settings, "shift_filler")
+    alone = every(settings, "bn_mode")[-1:] in (["INFERENCE"], ["1"])
+    name = layer.name + ("" if alone else "_scale")
+
+    def weights(blobs):
+        scale, shift = layer.vectors(blobs, ("scale", "shift"))
+        return {name: {0: scale, 1: shift}}
+
+    if alone:  # the statistics are in its scale and shift
+        return [layer.scale(quote(name), layer.bottoms, params[:2], fillers)], "Scale", weights
+    norm = make(("use_global_stats", "false"), ("eps", "1e-9"))  # the fork keeps no running statistics for tests
+    return layer.normalized(norm, params[:2], fillers), "BatchNorm and Scale, which test by each batch's statistics", weights
+
+
+def rewrite_scale_bias(layer):
+    """NVCaffe's, whose mean and variance are averages beside a factor of 1; sums with another factor stay sums."""
+    layer.counts(1)
+    if any(every(param, "name") for param in layer.messages("param")):
+        raise layer.refuse("shares parameters by name, which is not rewritten")
+    settings = layer.settings("batch_norm_param")
+    kept = [field for field in settings if field.name not in (*NVCAFFE, "eps", "engine")]
+    if every(settings, "eps"):
+        kept += make(("eps", f"{max(layer.number(settings, 'eps', LEAST_EPS), LEAST_EPS):g}"))
+    fraction = layer.number(settings, "moving_average_fraction", 0.999)
+
+    def weights(blobs):
+        if len(blobs) == 5 and blobs[2].size > 1 and blobs[4].size == 1:  # of NVCaffe in DIGITS
+            scale, bias, mean, variance, _ = layer.vectors(blobs, ("scale", "bias", "mean", "variance", "factor"))
+            norm = running(mean, variance, fraction)
+        else:
+            mean, variance, factor, scale, bias = layer.vectors(blobs, ("mean", "variance", "factor", "scale", "bias"))
+            norm = running(mean, variance, fraction) if factor[0] in (0, 1) else {0: mean, 1: variance, 2: factor}
+        return {layer.name: norm, layer.name + "_scale": {0: scale, 1: bias}}
+
+    return layer.normalized(kept, [], [every(settings, name) for name in NVCAFFE[1:]]), "BatchNorm and Scale", weights
+
+
+def rewrite_axpy(layer):
+    layer.counts(3)
+    factors, x, y = layer.bottoms
+    if layer.tops[0] in layer.bottoms:
+        raise layer.refuse("its top is one of its bottoms; expected a top of its own")
+    if every(layer.fields, "propagate_down"):
+        raise layer.refuse("propagate_down is not rewritten: remove it")
+    flat, scaled = layer.new_name("_flatten"), layer.new_name("_scale")
+    return [layer.make("Flatten", flat, [factors], [flat]),
+            layer.make("Scale", scaled, [x, flat], [scaled], ("scale_param", make(("axis", 0)))),
+            layer.make("Eltwise", quote(layer.name), [scaled, y], layer.tops, *layer.loss())], "Scale and Eltwise", None
+
+
+def rewrite_axes(layer):
+    """Convolution or Pooling with a number for each axis. C3D's layers read no group."""
+    new_type = "Pooling" if "Pooling" in layer.type else "Convolution"
+    message = new_type.lower() + "_param"
+    theirs = message.replace("_", "3d_")  # of C3D 1.1
+    settings = layer.settings(message) + layer.settings(theirs)
+    if layer.type.startswith("Nd"):
+        old = [f"{what}_shape" for what in ("kernel", "stride", "pad")]
+        axes = [[dim for shape in every(settings, name) for dim in (every(shape, "dim") if isinstance(shape, list) else [""])]
+                for name in old]
+    else:
+        old = ["kernel_size", "kernel_depth", "stride", "temporal_stride", "pad", "temporal_pad"]
+        axes = [[(every(settings, name) or [default])[-1] for name in (depth, plane, plane)]
+                for plane, depth, default in zip(old[::2], old[1::2], ("", "1", "0"))]
+    kernel = axes[0]
+    whole = every(settings, "global_pooling")[-1:] == ["true"]
+    if not all(isinstance(size, str) and size.isdecimal() for size in sum(axes, [])) or not (kernel or whole):
+        raise layer.refuse(f"{message}: expected numbers, and at least {' and '.join(old[:1 if 'kernel_shape' in old else 2])}")
+    for name, sizes in zip(old, axes):
+        if kernel and len(sizes) not in (0, len(kernel)):
+            raise layer.refuse(f"{name} has {len(sizes)} numbers; expected {len(kernel)}, as kernel_shape has")
+    sizes = zip(("kernel_size", "stride", "pad"), [[] if whole else kernel, *axes[1:]])
+    new = [(name, size) for name, axis in sizes for size in axis]
+    old += [] if layer.type.startswith("Nd") else ["group", "filter_group"]
+    settings = [field for field in settings if field.name not in old] + make(*new)
+    outputs = layer.number(settings, "num_output", 0, int)
+
+    def weights(blobs):
+        found = blobs[0].shape if 0 in blobs else ()
+        if found != (outputs, *found[1:2], *map(int, kernel)):
+            expected = shape_text((outputs, "CHANNELS", *kernel))
+            raise layer.misfit(f"has weights of shape {shape_text(found)}; expected {expected}")
+        return {layer.name: {number: values.reshape(-1) if number else values for number, values in blobs.items()}}
+
+    same = [Field("type", quote(new_type)) if field.name == "type" else field
+            for field in layer.fields if field.name not in (message, theirs)]
+    return [same + make((message, settings))], new_type, weights if new_type == "Convolution" else None
+
+
+REWRITES = {"BN": rewrite_bn, "Axpy": rewrite_axpy, "NdConvolution": rewrite_axes, "NdPooling": rewrite_axes,
+            "Convolution3D": rewrite_axes, "Pooling3D": rewrite_axes}
+
+
+def rewrite(layer):
+    """New layers, what they are called, and a function from the old blobs to the new; or None."""
+    norm = layer.settings("batch_norm_param") if layer.type == "BatchNorm" else []
+    if any(every(norm, name)[-1:] not in ([], ["false"]) for name in NVCAFFE):
+        return rewrite_scale_bias(layer)
+    return REWRITES[layer.type](layer) if layer.type in REWRITES else None
+
+
+# ---- nets ----
+
+def rewrite_net(path):
+    """The net's new fields, how many layers became what, and {name: function of the blobs}."""
+    net = Text(path).message()
+    if not all(isinstance(field.value, list) for field in net if field.name in ("layer", "layers")):
+        raise Refused(f"{path}: a layer is a value; expected a message")
+    done, weights, new = collections.Counter(), {}, []
+    theirs = [name for name in map(v1_type, net) if name in FORK_V1]
+    if theirs:
+        done.update(f"{name.upper()} became {name}" for name in theirs if name not in REWRITES)
+        net = [v1_layer(field) for field in net]
+    taken = {plain(value) for field in net if field.name == "layer" for name, value, _ in field.value
+             if name in ("name", "top") and isinstance(value, str)}
+    for field in net:
+        layer = Layer(path, field, taken) if field.name == "layer" else None
+        if theirs and layer and layer.type == "Crop" and not every(layer.settings("crop_param"), "offset"):
+            raise layer.refuse("the fork finds its offset by the layers between the bottoms; expected crop_param { offset: N }")
+        made = rewrite(layer) if layer else None
+        new.extend([Field("layer", one) for one in made[0]] if made else [field])
+        if made:
+            done[f"{layer.type} became {made[1]}"] += 1
+            weights.update({layer.name: made[2]} if made[2] else {})
+    if not done:
+        raise Refused(f"{path}: nothing to rewrite; expected layers of type {', '.join(REWRITES)}, or scale_bias")
+    return new, done, weights
+
+
+def rewrite_weights(path, functions):
+    """The model's layers and texts after rewriting, and how many layers took part."""
+    layers, texts = read_hdf5(path)
+    fits = [name for name in functions if name in layers]
+    if not functions:
+        raise Refused(f"{path}: the layers that are rewritten have no weights: the new net takes this file as it is")
+    if not fits:
+        raise Refused(f"{path}: none of its layers ({', '.join(list(layers)[:3])}, ...) is rewritten; "
+                      f"expected {', '.join(list(functions)[:3])}, ...")
+    new = {}
+    for name, blobs in layers.items():
+        try:
+            made = functions[name](blobs) if name in functions else {name: blobs}
+        except Refused as error:
+            raise Refused(f"{path}: {error}") from None
+        if any(other in new or (other != name and other in layers) for other in made):
+            raise Refused(f"{path}: has a layer '{list(made)[-1]}' already, which '{name}' would become")
+        new.update(made)
+    return new, texts, fits
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="from_forks.py", formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     usage="%(prog)s OLD.prototxt NEW.prototxt [--weights=OLD.h5 --out=NEW.h5] [--force]",
+                                     description="\n".join(__doc__.splitlines()[2:]),
+                                     epilog="'poseidon convert weights' makes a .caffemodel.h5 of a .caffemodel")
+    parser.add_argument("input", help=argparse.SUPPRESS)
+    parser.add_argument("output", help=argparse.SUPPRESS)
+    parser.add_argument("--weights", metavar="FILE", help="a model of the old net")
+    parser.add_argument("--out", metavar="FILE", help="the model of the new net")
+    parser.add_argument("--force", action="store_true", help="replace NEW if it exists")
+    arguments = parser.parse_args()
+    if bool(arguments.weights) != bool(arguments.out):
+        raise Refused("expected --weights and --out together")
+    check_output(arguments.output, (".prototxt",), [arguments.input], arguments.force)
+    net, done, functions = rewrite_net(arguments.input)
+    if arguments.out:
+        check_output(arguments.out, (".h5",), [arguments.weights], arguments.force)
+        layers, texts, fits = rewrite_weights(arguments.weights, functions)
+    with replace(arguments.output) as output:
+        output.write("".join(lines(net)).encode("latin-1"))
+        if arguments.out:
+            write_caffe(arguments.out, layers, texts)
+    for what, count in done.items():
+        print(f"{arguments.output}: {count} of type {what}", file=sys.stderr)
+    if arguments.out:
+        without = [name for name in functions if name not in fits]
+        end = f"; {arguments.weights} has none for {', '.join(without[:10])}" if without else ""
+        print(f"{arguments.out}: weights of {len(fits)} layers were rewritten{end}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    run(main)
