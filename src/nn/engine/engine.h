@@ -105,8 +105,7 @@ struct engine_options {
                             it */
     int dilate;          /* replay: divisor of the wire's bytes, > 1; else 0 */
     enum engine_convolution convolution; /* CPU */
-    bool steady;    /* CPU: the same bits at any number of threads: one thread computes each sum,
-                       and no product takes bfloat16 */
+    bool steady;    /* CPU: the same bits at any number of threads: one thread sums up floats */
     bool no_fusion; /* every layer is an operator of its own */
     int passes;     /* CPU: training passes over the same parameters (iter_size); 0: one. With
                        several, and in TEST, ops keep reordered copies of parameters */
