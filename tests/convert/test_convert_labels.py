@@ -123,6 +123,12 @@ class Labels(FolderCase):
             for found, name in zip(labels, self.NAMES):
                 np.testing.assert_array_equal(found[0], nearest(self.labels[name], height, width))
 
+    def test_gray_images_of_few_values_are_not_taken_for_labels(self):
+        self.make(["a"])
+        self.write("photos/a.png", png(self.rng.integers(0, 3, (9, 13))))
+        self.convert("x.h5", "--gray", "--resize=5x5")  # no warning
+        np.testing.assert_array_equal(self.hdf5()[1][0, 0], nearest(self.labels["a"], 5, 5))
+
     def test_more_than_a_block_of_records(self):
         """Blocks of images and of labels end at other records: 26 images of three channels or 79 pictures of labels fill one."""
         self.make(["%03d" % i for i in range(100)], (100, 133))
@@ -145,7 +151,7 @@ class Labels(FolderCase):
     def test_lmdb_of_labels_has_the_images_order_and_keys(self):
         self.need_lmdb()
         self.make(self.NAMES)
-        said = self.convert("x_lmdb")
+        said = self.convert("x_lmdb", source="photos//")
         self.assertIn("x_lmdb and x-labels_lmdb: 5 images of 3x9x13 in", said)
         images, labels = self.records("x_lmdb"), self.records("x-labels_lmdb")
         self.assertEqual([key for key, _ in images], [key for key, _ in labels])
@@ -279,6 +285,14 @@ layer { name: "%s" type: "Data" top: "%s" data_param { source: "%s" backend: LMD
                 self.refuses("bash", "-c", "trap '' XFSZ; ulimit -f %d; exec \"$@\"" % kilobytes, "bash", POSEIDON, "convert", "images", "photos",
                              out, "--labels=marks", "--gray", cwd=self.dir,
                              says=["File too large"] if out == "x.h5" or "LMDB" in run(POSEIDON, "--version").stdout else ["liblmdb"])
+
+    def test_full_disk_for_the_labels_alone_leaves_nothing(self):
+        self.need_lmdb(judge=False)
+        self.make(["%02d" % i for i in range(60)], (100, 133))
+        for name in self.images:
+            self.write("photos/%s.png" % name, png(np.zeros((100, 133, 3)), RGB))
+        self.refuses("bash", "-c", "trap '' XFSZ; ulimit -f 500; exec \"$@\"", "bash", POSEIDON, "convert", "images", "photos", "x_lmdb",
+                     "--labels=marks", "--encoded", cwd=self.dir, says=["x-labels_lmdb", "File too large"])
 
 
 if __name__ == "__main__":

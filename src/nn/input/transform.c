@@ -13,7 +13,6 @@
 #include "util/strbuf.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -81,7 +81,7 @@ const char *image_label_remark(const struct image *image, int height, int width)
 /* Resizes the whole image. `from` and `to` must differ. */
 int image_resize(const struct image *from, int height, int width, struct image *to);
 
-/* Returns the value of one channel at a row and a column, as OpenCV's INTER_NEAREST takes it. */
+/* Returns the pixel of OpenCV's INTER_NEAREST at a row and a column of an image of one channel. */
 static inline uint8_t image_nearest(const struct image *image, double row, double column)
 {
     int64_t y = (int64_t)floor(row), x = (int64_t)floor(column);
