@@ -135,6 +135,10 @@ needs() { # WHAT: puts it into the folder, or fails with the reason
         done
         ;;
     scenes) needs flowers && needs fashion-mnist ;;
+    street) # a photograph, and labels of its size
+        mkdir -p street/photographs street/labels
+        cp "$abs_top_srcdir/tests/data/input/images/color.jpg" street/photographs &&
+            cp "$abs_top_srcdir/tests/data/input/images/palette.png" street/labels/color.png ;;
     squeezenet)
         cp "$data/caffe-weights/squeezenet_v1.0.caffemodel" "$data/caffe-weights/synset_words.txt" . 2>/dev/null || return 1
         cp "$(find "$data/imagenet-samples" -iname '*.jp*g' | head -n 1)" photo.jpg

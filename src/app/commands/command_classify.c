@@ -496,7 +496,7 @@ int command_classify(int argc, char **argv)
 
     log_init(&log, true, c.json ? NULL : stderr);
     for (int i = 1; i <= nwords && !status; i++)
-        status = list_add(&c.images, argv[i]);
+        status = list_add(&c.images, argv[i], false);
     if (!status)
         status = prepare(&c, &log);
     if (!status && c.labels_out && mkdir(c.labels_out, 0777))

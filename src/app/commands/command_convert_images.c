@@ -24,10 +24,10 @@
 #define MAX_FILE_BYTES ((size_t)1 << 30)
 
 struct request {
-    char *source, *out; /* borrowed from argv */
-    const char *root, *classes;
-    int backend, encode_type; /* index of the option's word; -1: not given */
-    int shuffle;              /* -1: not given, folders are shuffled */
+    char *source, *out;                  /* borrowed from argv */
+    const char *root, *classes, *labels; /* NULL: not given */
+    int backend, encode_type;            /* index of the option's word; -1: not given */
+    int shuffle;                         /* -1: not given, folders are shuffled */
     bool turn, gray, encoded, check_size, skip_bad, force;
     double split;   /* share of the test set; 0: no split */
     long long seed; /* -1: not given */
@@ -44,6 +44,7 @@ struct conversion {
     struct rng rng; /* random generator of the shuffled order */
     int nsinks;
     char *out[2];           /* owned; outputs: [0] all or training images, [1] test images */
+    char *pictures[2];      /* owned; LMDBs of the outputs' pictures of labels; NULL: none */
     struct sink *sink[2];   /* owned; sink of each output; NULL: closed */
     uint64_t count[2];      /* images in each output */
     bool *test;             /* per image: true if it goes to out[1]. NULL without --split. Owned */
@@ -131,6 +132,11 @@ static int request_parse(struct request *r, int argc, char **argv)
         {"root", OPTION_TEXT, &r->root, "DIR", "folder of LIST's paths (default: LIST's own)"},
         {"classes", OPTION_TEXT, &r->classes, "FILE",
          "label DIR's folders by FILE's classes: another set, or one class name per line"},
+        {"labels", OPTION_TEXT, &r->labels, "FOLDER",
+         "labels of pixels instead of one an image: for a/b.jpg FOLDER/a/b.png (gray or palette: "
+         "indices) of its size, resized to the nearest. DIR needs no classes, LIST no labels. HDF5 "
+         "gets `label` N x 1 x H x W; LMDB a second one, DST-labels_lmdb",
+         .not_with = "classes", .why = "has a label for every pixel"},
         {"gzip", OPTION_INT, &r->gzip, "LEVEL", "HDF5: compress, 1..9 (0: none)"},
         {"threads", OPTION_THREADS, &r->threads, "N", "threads that decode (default: all cores)"},
         {"force", OPTION_FLAG, &r->force, NULL, "replace what exists"},
@@ -184,6 +190,11 @@ static int outputs_check(struct conversion *c)
         c->out[i] = r->split > 0 ? split_name(r->out, parts[i]) : strdup(r->out);
         if (!c->out[i])
             return error_memory(strlen(r->out), "a path");
+        if (r->labels && r->lmdb) {
+            c->pictures[i] = split_name(c->out[i], "labels");
+            if (!c->pictures[i] || output_check_lmdb(r, c->pictures[i]))
+                return -1;
+        }
         if (r->lmdb ? output_check_lmdb(r, c->out[i])
                     : output_check(c->out[i], r->force, 1, (const char *const *)&r->source))
             return -1;
@@ -200,7 +211,7 @@ static char *root_find(const struct request *r, const struct list *list)
     struct strbuf root = {.data = NULL};
     struct stat st;
 
-    if (!r->root && list->classes.count == 0) {
+    if (!r->root && !path_is_folder(r->source)) {
         if (list_path(list, 0)[0] == '/' || !slash || stat(list_path(list, 0), &st) == 0)
             return strdup("");
         length = (size_t)(slash - r->source);
@@ -244,6 +255,11 @@ static void warn_of_numbers(const struct class_names *classes)
 
 static int list_open(const struct request *r, struct list *list)
 {
+    if (r->labels && !path_is_folder(r->labels))
+        return error_set("--labels=%s: no such folder; expected pictures of labels", r->labels);
+    if (r->labels)
+        return path_is_folder(r->source) ? list_add(list, r->source, true)
+                                         : list_read_file(list, r->source, LIST_PATHS);
     if (r->classes && !path_is_folder(r->source))
         return error_set("--classes=%s is for folders of images; %s is a list", r->classes,
                          r->source);
@@ -280,22 +296,55 @@ static uint64_t number_of(const struct conversion *c, uint64_t job)
     return c->shuffled ? order_shuffled(&c->rng, job, c->list.count) : job;
 }
 
+static int file_decode(const struct request *r, const struct strbuf *file, enum image_color color,
+                       struct image *out)
+{
+    return (r->turn ? image_decode : image_decode_stored)(file->bytes, file->length, color, out);
+}
+
+/* Sets record->cut to the labels of the image `name`, which is at `path`. */
+static int labels_read(const struct request *r, const char *path, const char *name,
+                       struct record *record)
+{
+    const struct image *picture = &record->label_decoded;
+    const int height = (int)record->shape.dim[1], width = (int)record->shape.dim[2];
+    const char *dot = strrchr(path_base(name), '.');
+    double down, along;
+    char labels[4096];
+
+    if ((size_t)snprintf(labels, sizeof labels, "%s/%.*s.png", r->labels,
+                         (int)(dot ? (size_t)(dot - name) : strlen(name)), name) >= sizeof labels)
+        return error_set("the name of its picture of labels is too long");
+    if (file_load(&record->label_file, labels, MAX_FILE_BYTES))
+        return error_context("every image needs a picture of labels");
+    if (path_is_same(labels, path))
+        return error_set("%s is the image itself; expected its labels in another folder", labels);
+    if (file_decode(r, &record->label_file, IMAGE_INDICES, &record->label_decoded) ||
+        record_check_labels(record, name))
+        return error_context("%s", labels);
+    down = 1 / ((double)height / picture->height);
+    along = 1 / ((double)width / picture->width);
+    if (strbuf_reserve(&record->cut, (size_t)height * (size_t)width, "labels"))
+        return -1;
+    for (int y = 0, i = 0; y < height; y++)
+        for (int x = 0; x < width; x++, i++)
+            record->cut.bytes[i] = image_nearest(picture, y * down, x * along);
+    return 0;
+}
+
 static int image_prepare(void *context, uint64_t job, struct streamed *out)
 {
     const struct conversion *c = context;
     const struct request *r = c->request;
     struct record *record = &out->record;
     const struct image *image = &record->decoded;
+    const char *name = list_path(&c->list, number_of(c, job));
     char path[4096];
-    int (*decode)(const void *, size_t, enum image_color, struct image *) =
-        r->turn ? image_decode : image_decode_stored;
 
-    if ((size_t)snprintf(path, sizeof path, "%s%s", c->root,
-                         list_path(&c->list, number_of(c, job))) >= sizeof path)
+    if ((size_t)snprintf(path, sizeof path, "%s%s", c->root, name) >= sizeof path)
         return error_set("the name is too long");
     if (file_load(&record->file, path, MAX_FILE_BYTES) ||
-        decode(record->file.bytes, record->file.length, r->gray ? IMAGE_GRAY : IMAGE_COLOR,
-               &record->decoded))
+        file_decode(r, &record->file, r->gray ? IMAGE_GRAY : IMAGE_COLOR, &record->decoded))
         return -1;
     if (r->height) {
         if (image_resize(&record->decoded, r->height, r->width, &record->resized))
@@ -304,7 +353,8 @@ static int image_prepare(void *context, uint64_t job, struct streamed *out)
     }
     if (r->encoded && image_encode_again(r, image, out))
         return -1;
-    return error_status(record_set_image(record, image, 0, 0) || record_to_planes(record));
+    return error_status(record_set_image(record, image, 0, 0) || record_to_planes(record) ||
+                        (r->labels && labels_read(r, path, name, record)));
 }
 
 static void refuse(struct conversion *c, uint64_t number, const char *reason)
@@ -351,9 +401,13 @@ static int image_write(void *context, uint64_t job, const struct streamed *image
 {
     struct conversion *c = context;
     uint64_t number = number_of(c, job);
+    const struct shape *shape = &image->record.shape;
+    const struct record picture = {.shape = {3, {1, shape->dim[1], shape->dim[2]}},
+                                   .data = image->record.cut.bytes};
     const struct sample sample = {.name = list_path(&c->list, number),
                                   .label = c->list.label[number],
                                   .raw = &image->record,
+                                  .picture = c->request->labels ? &picture : NULL,
                                   .encoded = c->request->encoded ? image->encoded
                                                                  : (struct strbuf){.length = 0}};
     int to = c->test && c->test[number];
@@ -366,7 +420,8 @@ static int image_write(void *context, uint64_t job, const struct streamed *image
     if (check_shape(c, number, &image->record, &fits))
         return -1;
     c->unended += fits && image->record.decoded.unended;
-    note_remark(c, number, &image->record.decoded);
+    if (!c->request->labels)
+        note_remark(c, number, &image->record.decoded);
     c->count[to] += fits;
     return fits ? sink_add(c->sink[to], &sample) : 0;
 }
@@ -374,7 +429,9 @@ static int image_write(void *context, uint64_t job, const struct streamed *image
 static void summary_print(const struct conversion *c)
 {
     for (int i = 0; i < c->nsinks; i++) {
-        printf("%s: %s", c->out[i], units_count((long long)c->count[i], "image").text);
+        printf("%s%s%s: %s", c->out[i], c->pictures[i] ? " and " : "",
+               c->pictures[i] ? c->pictures[i] : "",
+               units_count((long long)c->count[i], "image").text);
         if (c->varies)
             printf(" of different sizes (Data layers need crop_size, and mean_value for a mean)");
         else
@@ -402,13 +459,13 @@ static void summary_print(const struct conversion *c)
 static int conversion_open(struct conversion *c)
 {
     const struct request *r = c->request;
-    struct sink_options o = {.source = r->source, .gzip = r->gzip, .force = r->force};
+    struct sink_options o = {.source = r->source, .gzip = r->gzip};
     struct rng rng = rng_make(r->seed < 0 ? 1 : (uint64_t)r->seed, RNG_SHUFFLE, 1, 0);
     int status = 0;
 
     if (outputs_check(c) || list_open(r, &c->list))
         return -1;
-    c->shuffled = r->shuffle < 0 ? c->list.classes.count > 0 : r->shuffle > 0;
+    c->shuffled = r->shuffle < 0 ? path_is_folder(r->source) : r->shuffle > 0;
     if (r->seed >= 0 && !c->shuffled && r->split == 0)
         return error_set("--seed has no effect without --shuffle or --split");
     if ((r->split > 0 && split_draw(&c->list, r->split, &rng, &c->test)))
@@ -421,9 +478,11 @@ static int conversion_open(struct conversion *c)
     o.nclasses = c->list.classes.count;
     o.class_name = c->list.classes.name;
     signals_hold();
-    for (int i = 0; i < c->nsinks && !status; i++)
+    for (int i = 0; i < c->nsinks && !status; i++) {
+        o.pictures = c->pictures[i];
         status = r->lmdb ? sink_create_lmdb(c->out[i], &o, &c->sink[i])
                          : sink_create_hdf5(c->out[i], &o, &c->sink[i]);
+    }
     return status;
 }
 
@@ -468,6 +527,7 @@ static void conversion_close(struct conversion *c)
     for (int i = 0; i < c->nsinks; i++) {
         sink_close(&c->sink[i], -1);
         free(c->out[i]);
+        free(c->pictures[i]);
     }
     free(c->test);
     strbuf_free(&c->refusals);

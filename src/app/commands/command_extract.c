@@ -98,7 +98,7 @@ static int find_features(struct extraction *x)
 /* Creates the LMDB that receives a blob's rows, as Datum messages of floats. */
 static int open_database(struct extraction *x, int number, const char *name)
 {
-    const struct sink_options options = {.source = x->options.model, .force = x->force};
+    const struct sink_options options = {.source = x->options.model};
 
     return number < x->nfeatures ? sink_create_lmdb(name, &options, &x->features[number].sink) : 0;
 }

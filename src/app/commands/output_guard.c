@@ -24,22 +24,14 @@ int output_check_folder(const char *path)
     return status;
 }
 
-static bool same_file(const char *path, const char *other)
-{
-    struct stat a, b;
-
-    return stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
-           a.st_ino == b.st_ino;
-}
-
 /* Returns true if `path` is a file of the comma list, or the file that the whole list names. */
 static bool is_one_of(const char *path, const char *list)
 {
     char *copy = strdup(list), *rest = copy, *name;
-    bool found = same_file(path, list);
+    bool found = path_is_same(path, list);
 
     while (copy && !found && (name = strsep(&rest, ",")) != NULL)
-        found = same_file(path, name);
+        found = path_is_same(path, name);
     free(copy);
     return found;
 }
@@ -85,7 +77,7 @@ int output_check_all(int noutputs, const char *const *outputs, bool force, int n
             return -1;
         for (int j = 0; j < i; j++)
             if (outputs[j] &&
-                (!strcmp(outputs[i], outputs[j]) || same_file(outputs[i], outputs[j])))
+                (!strcmp(outputs[i], outputs[j]) || path_is_same(outputs[i], outputs[j])))
                 return error_set("%s would be written twice; expected a file for each output",
                                  outputs[i]);
     }

@@ -14,6 +14,9 @@ bool path_ends(const char *path, const char *end);
 /* Returns true if `path` is an existing folder. */
 bool path_is_folder(const char *path);
 
+/* Returns true if both paths lead to one file. */
+bool path_is_same(const char *path, const char *other);
+
 /* Returns `path` in the folder of the file `named_by`. Returns just `path` if it is absolute, or if
  * named_by is NULL or has no folder. The caller frees the result; NULL with a message. */
 char *path_beside(const char *path, const char *named_by);

@@ -1,4 +1,5 @@
 /* Destination of converted images, one after another, in constant memory: an HDF5 file or an LMDB.
+ * Pictures of labels go to the same HDF5 file, or to an LMDB of their own.
  *
  * A sink writes under a temporary name until its file is complete. */
 #ifndef POSEIDON_CONVERT_SINK_H
@@ -13,6 +14,7 @@ struct sample {
     const struct record
         *raw;              /* bytes (LMDB: or floats), C x H x W; borrowed; its label is ignored */
     struct strbuf encoded; /* borrowed */
+    const struct record *picture; /* picture of labels, bytes, 1 x H x W; NULL: `label`; borrowed */
 };
 
 struct sink;
@@ -32,13 +34,13 @@ struct sink { /* first member of each kind's own struct */
 struct sink_options {
     const char *source;      /* value of the attribute `source` */
     int gzip;                /* HDF5: level of compression, 1..9; 0: none */
-    uint64_t count;          /* HDF5: exact number of images to come; 0: unknown */
     int nclasses;            /* count of class names; 0: none known */
     char *const *class_name; /* borrowed */
-    bool force;              /* existing files are replaced */
+    const char *pictures;    /* LMDB: path of the LMDB of pictures of labels; NULL: none */
 };
 
-/* Creates an HDF5 sink: `data` uint8 N,C,H,W, `label` int32 N, attributes `source` and `classes`.
+/* Creates an HDF5 sink: `data` uint8 N,C,H,W, `label` int32 N (pictures of labels: uint8
+ * N,1,H,W), attributes `source` and `classes`.
  * All images have the first image's shape: sink_add fails for others, and names both sizes. */
 int sink_create_hdf5(const char *path, const struct sink_options *o, struct sink **out);
 

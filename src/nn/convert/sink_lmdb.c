@@ -63,7 +63,8 @@ struct lmdb_sink {
     size_t map, pending, records; /* bytes of the map; bytes and records in the transaction */
     size_t total;                 /* bytes put so far */
     struct strbuf value;
-    bool has_temp; /* this sink made the temporary folder */
+    bool has_temp;         /* this sink made the temporary folder */
+    struct sink *pictures; /* LMDB of pictures of labels; NULL: none; owned */
 };
 
 static void folder_remove(const char *path)
@@ -129,6 +130,7 @@ static int txn_end(struct lmdb_sink *self)
 static int lmdb_add(struct sink *sink, const struct sample *sample)
 {
     struct lmdb_sink *self = (struct lmdb_sink *)sink;
+    const struct sample picture = {.name = sample->name, .raw = sample->picture};
     char key[MAX_KEY + 1];
     MDB_val k = {.mv_data = key}, v;
     int code, n;
@@ -151,6 +153,8 @@ static int lmdb_add(struct sink *sink, const struct sample *sample)
     code = mdb_put(self->txn, self->dbi, &k, &v, MDB_APPEND);
     if (code)
         return lmdb_failed(self, code);
+    if (self->pictures && sink_add(self->pictures, &picture))
+        return -1;
     sink->count++;
     self->total += v.mv_size + k.mv_size + 8192; /* a value may leave most of a page empty */
     self->pending += v.mv_size;
@@ -209,6 +213,7 @@ static int lmdb_close(struct sink *sink, int status)
         status = txn_end(self);
     if (!status && (code = mdb_env_sync(self->env, 1)) != 0)
         status = lmdb_failed(self, code);
+    status = sink_close(&self->pictures, status);
     if (self->txn)
         mdb_txn_abort(self->txn);
     if (self->env)
@@ -262,7 +267,8 @@ int sink_create_lmdb(const char *path, const struct sink_options *o, struct sink
     self->sink.temp = self->sink.path ? file_temp_name(self->sink.path) : NULL;
     if (!self->sink.temp)
         return lmdb_close(&self->sink, error_memory(length, "a path"));
-    if (env_open(self))
+    if (env_open(self) ||
+        (o->pictures && sink_create_lmdb(o->pictures, &(struct sink_options){0}, &self->pictures)))
         return lmdb_close(&self->sink, -1);
     *out = &self->sink;
     return 0;

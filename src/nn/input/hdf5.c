@@ -78,7 +78,8 @@ static int field_describe(const struct hdf5_source *self, int f, struct source_f
     if (shape_elems(&out->shape) == 0)
         return error_set("%s: data set '%s' has empty records (shape %s)", d->path, d->name, text);
     if (label && shape_elems(&out->shape) != 1)
-        return error_set("%s: data set '%s' has shape %s; expected one label per record, %llu",
+        return error_set("%s: data set '%s' has shape %s; expected one label per record, %llu "
+                         "(HDF5Data reads others)",
                          d->path, d->name, text, (unsigned long long)d->dim[0]);
     if (label)
         out->shape.naxes = 0;

@@ -52,12 +52,8 @@ static int file_read(const struct images *self, uint64_t number, const char *nam
     status = image_decode(file->bytes, file->length, color, image);
     if (!status && !labels)
         status = record_set_image(out, image, self->o.height, self->o.width);
-    else if (!status &&
-             (image->height != out->decoded.height || image->width != out->decoded.width))
-        status = error_set("a picture of labels of %d x %d (height x width), but its image %s is "
-                           "%d x %d; expected one size",
-                           image->height, image->width, list_path(&self->list, number),
-                           out->decoded.height, out->decoded.width);
+    else if (!status)
+        status = record_check_labels(out, list_path(&self->list, number));
     out->damaged = status != 0;
     return status ? error_context("%s, image %llu: %s", self->source.path, n, path) : 0;
 }

@@ -308,7 +308,7 @@ static int files_read(struct list *list, const char *root, const char *name, int
     return status;
 }
 
-int list_add(struct list *list, const char *path)
+int list_add(struct list *list, const char *path, bool inside)
 {
     uint64_t count = list->count, start = list->text.length;
     char name[4096];
@@ -324,6 +324,8 @@ int list_add(struct list *list, const char *path)
         return error_set("%s: the name is too long", path);
     if (files_read(list, "", name, 0, 0))
         return -1;
+    for (uint64_t n = count; inside && n < list->count; n++)
+        list->start[n] += length + 1;
     return list->count > count ? 0 : error_set("%s: no files in it; expected images", path);
 }
 

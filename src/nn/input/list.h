@@ -37,8 +37,9 @@ int list_read_file(struct list *list, const char *path, int nvalues);
  * folders or only one, a folder that is not a class, no images. */
 int list_read_folder(struct list *list, const char *path, const char *classes);
 
-/* Adds a file, or all files of a folder and its subfolders, in the order of names. */
-int list_add(struct list *list, const char *path);
+/* Adds a file, or all files of a folder and its subfolders, in the order of names. inside: paths
+ * omit the folder. */
+int list_add(struct list *list, const char *path, bool inside);
 
 const char *list_path(const struct list *list, uint64_t n);
 

@@ -33,6 +33,17 @@ int record_set_image(struct record *record, const struct image *image, int heigh
     return shape_set(&record->shape, 3, dim, "an image");
 }
 
+int record_check_labels(const struct record *record, const char *name)
+{
+    const struct image *image = &record->decoded, *labels = &record->label_decoded;
+
+    if (labels->height == image->height && labels->width == image->width)
+        return 0;
+    return error_set("a picture of labels of %d x %d (height x width), but its image %s is "
+                     "%d x %d; expected one size",
+                     labels->height, labels->width, name, image->height, image->width);
+}
+
 int record_to_planes(struct record *record)
 {
     const struct image *image = record->image;

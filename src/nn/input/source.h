@@ -42,6 +42,9 @@ void record_free(struct record *record);
 /* Sets the record to `image`, to be resized later to height x width; 0: the image's own size. */
 int record_set_image(struct record *record, const struct image *image, int height, int width);
 
+/* Fails unless the decoded picture of labels is as large as the decoded image `name`. */
+int record_check_labels(const struct record *record, const char *name);
+
 /* Makes `data` C x H x W planes: resizes and converts the record's image, if there is one. */
 int record_to_planes(struct record *record);
 

@@ -13,7 +13,6 @@
 #include "util/strbuf.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -365,13 +364,8 @@ static void labels_cut(const struct transform *t, const struct record *record,
             int64_t y = h + window->top, x = (window->mirror ? columns - 1 - w : w) + window->left;
             float label = y < height && x < width ? record->label : (float)t->ignore;
 
-            if (image && y < height && x < width) {
-                y = (int64_t)floor((double)y * down);
-                x = (int64_t)floor((double)x * along);
-                y = y < image->height ? y : image->height - 1;
-                x = x < image->width ? x : image->width - 1;
-                label = image->pixels.bytes[y * image->width + x];
-            }
+            if (image && y < height && x < width)
+                label = image_nearest(image, (double)y * down, (double)x * along);
             out[w] = label;
         }
 }

@@ -5,6 +5,7 @@
 
 #include "util/strbuf.h"
 
+#include <math.h>
 #include <stdbool.h>
 
 /* More pixels than any photograph has; a file with more is taken to be damaged. */
@@ -79,6 +80,16 @@ const char *image_label_remark(const struct image *image, int height, int width)
 
 /* Resizes the whole image. `from` and `to` must differ. */
 int image_resize(const struct image *from, int height, int width, struct image *to);
+
+/* Returns the pixel of OpenCV's INTER_NEAREST at a row and a column of an image of one channel. */
+static inline uint8_t image_nearest(const struct image *image, double row, double column)
+{
+    int64_t y = (int64_t)floor(row), x = (int64_t)floor(column);
+
+    y = y < image->height ? y : image->height - 1;
+    x = x < image->width ? x : image->width - 1;
+    return image->pixels.bytes[y * image->width + x];
+}
 
 /* Converts an image to planes, C x H x W; `out` has channels * height * width bytes. */
 void image_to_planes(const struct image *image, uint8_t *out);

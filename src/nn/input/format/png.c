@@ -59,7 +59,8 @@ static int indices_check(int type, int depth)
                                                       : NULL;
 
     return found ? error_set("a picture of labels with %s; expected gray or a palette, of at most "
-                             "8 bits and without alpha, whose numbers are the classes",
+                             "8 bits and without alpha, whose numbers are the classes (OpenCV "
+                             "makes colours of a palette, Pillow keeps its numbers)",
                              found)
                  : 0;
 }
