@@ -197,6 +197,20 @@ class Pictures(FolderCase):
         os.close(held)
         os.close(end)
 
+    def test_long_conversion_says_how_far_it_is(self):
+        held, end = os.pipe()   # the second of three images comes after the first line of progress is due
+        first = os.path.join(DATA, "images", "color.jpg")
+        listing = self.write("list.txt", ("%s 0\n/dev/fd/%d 1\n%s 0\n" % (first, held, first)).encode())
+        process = subprocess.Popen([POSEIDON, "convert", "images", listing, self.path("x.h5")], pass_fds=[held],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        os.close(held)
+        time.sleep(10.5)
+        with open(end, "wb") as pipe:
+            pipe.write(self.picture("color.jpg"))
+        said = process.communicate(timeout=60)[1].decode()
+        self.assertEqual((process.returncode, said.count(" left")), (0, 1), said)
+        self.assertRegex(said, r"(?m)^2 of 3 images; about [5-9]\.\d+ s left$")
+
     def test_ignored_hangup_does_not_interrupt(self):  # as under nohup
         listing = self.write_list([PICTURES[i % 5] for i in range(2000)])
         process = subprocess.Popen(

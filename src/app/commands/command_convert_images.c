@@ -56,6 +56,7 @@ struct conversion {
     const char *remark;     /* first remark about a label (image_label_remark); NULL: none */
     uint64_t remarked, nremarked; /* image of `remark`; number of images with a remark */
     double started;               /* start time, clock_seconds() */
+    double silent;                /* seconds from the start to the next line of progress */
 };
 
 static int size_parse(const char *option, const char *text, void *target)
@@ -397,6 +398,20 @@ static int check_shape(struct conversion *c, uint64_t number, const struct recor
                              shape_text(&c->shape).text);
 }
 
+/* Prints how many images are done, and how long the others will take. */
+static void progress_print(struct conversion *c, uint64_t done)
+{
+    const double spent = clock_seconds() - c->started;
+    const uint64_t count = c->list.count;
+
+    if (spent < c->silent)
+        return;
+    c->silent = 2 * spent;
+    fprintf(stderr, "%llu of %s; about %s left\n", (unsigned long long)done,
+            units_count((long long)count, "image").text,
+            units_seconds(spent / (double)done * (double)(count - done)).text);
+}
+
 static int image_write(void *context, uint64_t job, const struct streamed *image)
 {
     struct conversion *c = context;
@@ -413,6 +428,7 @@ static int image_write(void *context, uint64_t job, const struct streamed *image
     int to = c->test && c->test[number];
     bool fits;
 
+    progress_print(c, job + 1);
     if (image->failed) {
         refuse(c, number, image->error);
         return 0;
@@ -475,6 +491,7 @@ static int conversion_open(struct conversion *c)
         return error_memory(strlen(r->source), "a path");
     c->rng = rng_make(r->seed < 0 ? 1 : (uint64_t)r->seed, RNG_SHUFFLE, 0, 0);
     c->started = clock_seconds();
+    c->silent = 10;
     o.nclasses = c->list.classes.count;
     o.class_name = c->list.classes.name;
     signals_hold();
