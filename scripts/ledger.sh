@@ -28,7 +28,7 @@ a new order in each epoch, reading ahead|N|258|src/nn/input/{ahead,shuffle}.*
 augmentation|c|231|src/nn/input/augment.*
 LMDB and LevelDB readers|N|785|src/nn/input/format/kv*.*
 JPEG, PNG, WebP, Datum|N|1336|src/nn/input/format/{datum,exif,image,image_internal,jpeg,png,webp}.*
-convert, mean: making data|c|1599|src/nn/convert/* src/app/commands/command_{convert,convert_images,mean}.c src/app/commands/image_stream.*
+convert, mean: making data|c|1616|src/nn/convert/* src/app/commands/command_{convert,convert_images,mean}.c src/app/commands/image_stream.*
 wire|H|2262|src/comm/wire/*
 plan: groups, chunks, schemes, costs|H|2672|src/comm/plan/{chunks,comm,cost,deal,for_schemes,plan,plan_internal,rails,scheme,tree}.*
 probe, cluster file|H|963|src/comm/plan/{cluster_file,probe,probe_serve}.*
