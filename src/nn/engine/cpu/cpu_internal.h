@@ -89,8 +89,8 @@ struct cpu_primitive {
     int nargs;
     dnnl_exec_arg_t arg[CPU_ARGS];
     void *at[CPU_ARGS]; /* data pointer that each memory object has now */
-    size_t elems; /* a reorder's that keeps the order: elements to convert by cpu_convert; else 0 */
-    bool half;    /* such a reorder makes bfloat16 */
+    size_t elems;       /* a reorder that keeps the order: elements for cpu_convert; else 0 */
+    bool half;          /* such a reorder makes bfloat16 */
     bool scratchpad;
     size_t place; /* offset of the primitive's temporary memory in the scratchpad, in floats */
 };
@@ -102,7 +102,6 @@ struct cpu_view {
     bool written;
     enum cpu_work_slot slot;
     float *memory; /* copy of slot WORK_OWN, owned by the op */
-    size_t elems;  /* elements in the chosen format, padding included */
 };
 
 struct cpu_kind;

@@ -399,10 +399,7 @@ int cpu_view_create(struct cpu_op *op, struct tensor *tensor, const struct cpu_f
     const struct cpu_format *tensor_format = cpu_tensor_format(tensor);
     size_t bytes = cpu_format_bytes(&tensor->shape, format);
 
-    *out = (struct cpu_view){.tensor = tensor,
-                             .written = written,
-                             .slot = slot,
-                             .elems = cpu_format_elems(&tensor->shape, format)};
+    *out = (struct cpu_view){.tensor = tensor, .written = written, .slot = slot};
     if (tensor_format == format)
         return 0;
     if (cpu_format_reorder_create(op->engine, &op->owner, &tensor->shape,
