@@ -6,13 +6,18 @@ a model of Caffe's HDF5 form with them:
   BN (SegNet, PSPNet), and BatchNorm with NVCaffe's scale_bias: BatchNorm, Scale
   Axpy (squeeze-and-excitation nets): Scale and Eltwise
   NdConvolution, NdPooling, Convolution3D, Pooling3D: Convolution and Pooling
+  hole, SegAccuracy and softmaxloss_param (DeepLab): dilation, Accuracy and
+    loss_param; its MatWrite, which only writes, is left out
+  class_weighting (SegNet): InfogainLoss by NEW_weights.binaryproto
 In a net of layers { } with these or CROP, INTERP or PRELU, all layers take
 today's form. Others stay, also those that 'poseidon summary' then refuses.
 """
 import argparse
 import collections
+import contextlib
 import sys
 
+from fork_segmentation import TRUE, diagonal, leave_out, of_fork, rewrite_accuracy, rewrite_hole, rewrite_loss, rewrite_seg_accuracy
 from prototxt import Field, Text, every, lines, make, plain, quote, v1_layer, v1_type
 from tool_files import Refused, check_output, replace, run
 from weights import read_hdf5, write_caffe
@@ -23,14 +28,18 @@ NVCAFFE = "scale_bias", "scale_filler", "bias_filler"
 LEAST_EPS = 1e-5  # cuDNN's
 RULES = "include", "exclude", "phase"
 REPLACED = "name", "type", "bottom", "top", "param", "loss_weight", "bn_param", "batch_norm_param"
-FORK_V1 = "Axpy BN Convolution3D Crop Interp NdConvolution NdPooling Pooling3D PReLU".split()  # unknown to Caffe's layers { }
+# Types that Caffe's layers { } do not have.
+FORK_V1 = "Axpy BN Convolution3D Crop Interp MatWrite NdConvolution NdPooling Pooling3D PReLU SegAccuracy".split()
+# Facts that a net's layers share. output: the new file. taken: names that new layers and blobs cannot have.
+# ignored: {blob of labels: label that is no class, which its loss with class weights ignores}. matrices: {file: class weights}.
+Shared = collections.namedtuple("Shared", "output taken ignored matrices")
 
 
 class Layer:
-    """A layer of the old net. `taken` has the names that new layers and blobs cannot have."""
+    """A layer of the old net."""
 
-    def __init__(self, path, field, taken):
-        self.fields, self.taken = field.value, taken
+    def __init__(self, path, field, shared):
+        self.fields, self.shared = field.value, shared
         self.name, self.type = self.word("name"), self.word("type")
         self.bottoms, self.tops = every(self.fields, "bottom"), every(self.fields, "top")
         self.place = f"{path}:{field.line}: layer '{self.name}' ({self.type})"
@@ -38,6 +47,10 @@ class Layer:
     def word(self, name):
         values = every(self.fields, name)
         return plain(values[-1]) if values and isinstance(values[-1], str) else ""
+
+    def labels(self):
+        """Returns the second bottom's name; "" if there is none."""
+        return plain(self.bottoms[1]) if self.bottoms[1:] and isinstance(self.bottoms[1], str) else ""
 
     def refuse(self, text):
         return Refused(f"{self.place}: {text}")
@@ -65,7 +78,7 @@ class Layer:
                 raise self.refuse(f"has {len(found)} {what}s; expected {expected}")
 
     def new_name(self, end):
-        if self.name + end in self.taken:
+        if self.name + end in self.shared.taken:
             raise self.refuse(f"'{self.name}{end}' is taken by another layer or blob; rename that")
         return quote(self.name + end)
 
@@ -74,6 +87,12 @@ class Layer:
         blobs = [("bottom", bottom) for bottom in bottoms] + [("top", top) for top in tops]
         rules = [field for field in self.fields if field.name in RULES]
         return make(("name", name), ("type", quote(layer_type)), *blobs, *others) + rules
+
+    def changed(self, layer_type, *messages, without=()):
+        """The layer as one of another type, with such messages (name, fields)."""
+        gone = [name for name, _ in messages] + list(without)
+        return [Field("type", quote(layer_type)) if field.name == "type" else field
+                for field in self.fields if field.name not in gone] + make(*messages)
 
     def loss(self):
         return [("loss_weight", value) for value in every(self.fields, "loss_weight")]
@@ -129,7 +148,7 @@ def rewrite_bn(layer):
     if any(every(param, "name") for param in params[2:]):
         raise layer.refuse("shares its running mean or variance by name, which is not rewritten")
     momentum = layer.number(settings, "momentum", 0.9)
-    frozen = every(settings, "frozen")[-1:] in (["true"], ["True"], ["t"], ["1"])
+    frozen = every(settings, "frozen")[-1:] in TRUE
     new = [("use_global_stats", "true")] * frozen + [("moving_average_fraction", (every(settings, "momentum") or ["0.9"])[-1])]
     new += [("eps", value) for value in every(settings, "eps")[-1:]]
     if frozen:
@@ -161,10 +180,12 @@ def rewrite_segnet(layer, settings, params):
 
 def rewrite_scale_bias(layer):
     """NVCaffe's, whose mean and variance are averages beside a factor of 1; sums with another factor stay sums."""
+    settings = layer.settings("batch_norm_param")
+    if all(every(settings, name)[-1:] in ([], ["false"]) for name in NVCAFFE):
+        return None
     layer.counts(1)
     if any(every(param, "name") for param in layer.messages("param")):
         raise layer.refuse("shares parameters by name, which is not rewritten")
-    settings = layer.settings("batch_norm_param")
     kept = [field for field in settings if field.name not in (*NVCAFFE, "eps", "engine")]
     if every(settings, "eps"):
         kept += make(("eps", f"{max(layer.number(settings, 'eps', LEAST_EPS), LEAST_EPS):g}"))
@@ -229,49 +250,54 @@ def rewrite_axes(layer):
             raise layer.misfit(f"has weights of shape {shape_text(found)}; expected {expected}")
         return {layer.name: {number: values.reshape(-1) if number else values for number, values in blobs.items()}}
 
-    same = [Field("type", quote(new_type)) if field.name == "type" else field
-            for field in layer.fields if field.name not in (message, theirs)]
-    return [same + make((message, settings))], new_type, weights if new_type == "Convolution" else None
+    new = layer.changed(new_type, (message, settings), without=[theirs])
+    return [new], new_type, weights if new_type == "Convolution" else None
 
 
 REWRITES = {"BN": rewrite_bn, "Axpy": rewrite_axpy, "NdConvolution": rewrite_axes, "NdPooling": rewrite_axes,
-            "Convolution3D": rewrite_axes, "Pooling3D": rewrite_axes}
-
-
-def rewrite(layer):
-    """New layers, what they are called, and a function from the old blobs to the new; or None."""
-    norm = layer.settings("batch_norm_param") if layer.type == "BatchNorm" else []
-    if any(every(norm, name)[-1:] not in ([], ["false"]) for name in NVCAFFE):
-        return rewrite_scale_bias(layer)
-    return REWRITES[layer.type](layer) if layer.type in REWRITES else None
+            "Convolution3D": rewrite_axes, "Pooling3D": rewrite_axes, "SegAccuracy": rewrite_seg_accuracy, "MatWrite": leave_out}
+BY_FIELDS = {"BatchNorm": rewrite_scale_bias, "Convolution": rewrite_hole, "SoftmaxWithLoss": rewrite_loss,
+             "Accuracy": rewrite_accuracy}  # Caffe's types, if they have what a fork adds
 
 
 # ---- nets ----
 
-def rewrite_net(path):
-    """The net's new fields, how many layers became what, and {name: function of the blobs}."""
+def rewrite_net(path, output):
+    """The net's new fields, how many layers became what, {name: function of the blobs}, and {file: class weights}."""
     net = Text(path).message()
     if not all(isinstance(field.value, list) for field in net if field.name in ("layer", "layers")):
         raise Refused(f"{path}: a layer is a value; expected a message")
     done, weights, new = collections.Counter(), {}, []
-    theirs = [name for name in map(v1_type, net) if name in FORK_V1]
+    theirs = [field for field in net if field.name == "layers" and (v1_type(field) in FORK_V1 or of_fork(field.value))]
+    for field in theirs:
+        if v1_type(field) in FORK_V1 and v1_type(field) not in REWRITES:
+            done[f"of type {every(field.value, 'type')[-1]} became {v1_type(field)}"] += 1
     if theirs:
-        done.update(f"{name.upper()} became {name}" for name in theirs if name not in REWRITES)
         net = [v1_layer(field) for field in net]
     taken = {plain(value) for field in net if field.name == "layer" for name, value, _ in field.value
              if name in ("name", "top") and isinstance(value, str)}
+    shared = Shared(output, taken, {}, {})
+    for layer in [Layer(path, field, shared) for field in net if field.name == "layer"]:
+        loss = layer.settings("loss_param") if layer.type == "SoftmaxWithLoss" else []
+        if every(loss, "weight_by_label_freqs")[-1:] in TRUE:
+            label = layer.number(loss, "ignore_label", 0, int)
+            shared.ignored.update({} if 0 <= label < len(every(loss, "class_weighting")) else {layer.labels(): label})
     for field in net:
-        layer = Layer(path, field, taken) if field.name == "layer" else None
+        if field.name == "layer" and every(field.value, "strict_dim"):
+            field = field._replace(value=[other for other in field.value if other.name != "strict_dim"])
+            done["strict_dim were left out: models need weights of the same shapes"] += 1
+        layer = Layer(path, field, shared) if field.name == "layer" else None
         if theirs and layer and layer.type == "Crop" and not every(layer.settings("crop_param"), "offset"):
             raise layer.refuse("the fork finds its offset by the layers between the bottoms; expected crop_param { offset: N }")
-        made = rewrite(layer) if layer else None
+        made = {**REWRITES, **BY_FIELDS}.get(layer.type, lambda _: None)(layer) if layer else None
         new.extend([Field("layer", one) for one in made[0]] if made else [field])
         if made:
-            done[f"{layer.type} became {made[1]}"] += 1
+            done[f"of type {layer.type} became {made[1]}"] += 1
             weights.update({layer.name: made[2]} if made[2] else {})
     if not done:
-        raise Refused(f"{path}: nothing to rewrite; expected layers of type {', '.join(REWRITES)}, or scale_bias")
-    return new, done, weights
+        raise Refused(f"{path}: nothing to rewrite; expected layers of type {', '.join(REWRITES)}, or scale_bias, hole "
+                      "or class_weighting")
+    return new, done, weights, shared.matrices
 
 
 def rewrite_weights(path, functions):
@@ -309,16 +335,24 @@ def main():
     if bool(arguments.weights) != bool(arguments.out):
         raise Refused("expected --weights and --out together")
     check_output(arguments.output, (".prototxt",), [arguments.input], arguments.force)
-    net, done, functions = rewrite_net(arguments.input)
+    net, done, functions, matrices = rewrite_net(arguments.input, arguments.output)
+    for path in matrices:
+        check_output(path, (".binaryproto",), [arguments.input], arguments.force)
     if arguments.out:
         check_output(arguments.out, (".h5",), [arguments.weights], arguments.force)
         layers, texts, fits = rewrite_weights(arguments.weights, functions)
-    with replace(arguments.output) as output:
-        output.write("".join(lines(net)).encode("latin-1"))
+    new_files = {path: diagonal(weights) for path, weights in matrices.items()}
+    with contextlib.ExitStack() as stack:
+        for path, content in {**new_files, arguments.output: "".join(lines(net)).encode("latin-1")}.items():
+            output = stack.enter_context(replace(path))
+            output.write(content)
+            output.check()
         if arguments.out:
             write_caffe(arguments.out, layers, texts)
     for what, count in done.items():
-        print(f"{arguments.output}: {count} of type {what}", file=sys.stderr)
+        print(f"{arguments.output}: {count} {what}", file=sys.stderr)
+    for path, weights in matrices.items():
+        print(f"{path}: the weights of {len(weights)} classes", file=sys.stderr)
     if arguments.out:
         without = [name for name in functions if name not in fits]
         end = f"; {arguments.weights} has none for {', '.join(without[:10])}" if without else ""

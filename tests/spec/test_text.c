@@ -114,11 +114,12 @@ static const struct {
      "\"bn_param\"; it comes from the Caffe fork of PSPNet and SegNet"},
     {"layer { type: 'SoftmaxWithLoss' loss_param { class_weighting: 2 } }", false,
      "F:1:46: layer '' (SoftmaxWithLoss): message \"caffe.LossParameter\" has no field "
-     "\"class_weighting\"; it comes from the Caffe fork of SegNet: InfogainLoss with a diagonal "
-     "matrix of these weights does the same"},
+     "\"class_weighting\"; it comes from the Caffe fork of SegNet: tools/from_forks.py writes "
+     "InfogainLoss, which does the same"},
     {"layer { type: 'Convolution' convolution_param { hole: 2 } }", false,
      "F:1:49: layer '' (Convolution): message \"caffe.ConvolutionParameter\" has no field "
-     "\"hole\"; it comes from the Caffe fork of DeepLab"},
+     "\"hole\"; it comes from the Caffe fork of DeepLab: tools/from_forks.py writes "
+     "what does the same"},
     {"layer { transform_param { random_aspect_ratio_param { resize_param { } } } }", false,
      "F:1:55: message \"caffe.RandomAspectRatioParameter\" has no field \"resize_param\""},
     {"layer { transform_param { resize_param { } } }", false,

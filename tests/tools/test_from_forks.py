@@ -284,6 +284,99 @@ def test_names_of_forks_in_old_form():
     refuses("old.prototxt:3: layer 'crop' (Crop): the fork finds its offset", "old.prototxt", "o.prototxt")
 
 
+def test_hole_is_dilation():
+    for net in ("""
+            layers { name: "data" type: HDF5_DATA top: "x" hdf5_data_param { source: "list.txt" batch_size: 2 } }
+            layers { name: "c" type: CONVOLUTION bottom: "x" top: "c" blobs_lr: 1 strict_dim: false
+                convolution_param { num_output: 4 kernel_size: 3 stride: 2 %s } }""",
+                "layer { name: 'data' type: 'HDF5Data' top: 'x' hdf5_data_param { source: 'list.txt' batch_size: 2 } }"
+                "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' convolution_param { num_output: 4 kernel_size: 3 stride: 2 %s } }"):
+        for fields, (high, wide), pad in (("hole: 2 pad: 3", (2, 2), (0, 3, 3)), ("pad_w: 4 pad_h: 0 hole_w: 4 hole_h: 1", (1, 4), (0, 0, 4))):
+            x, kernel, bias = draw(2, 3, 11, 12), draw(4, 3, 3, 3), draw(4)
+            data(x=x)
+            said = rewritten(net % fields)
+            assert "new.prototxt: 1 of type Convolution became Convolution with dilation\n" in said, said
+            assert ("1 strict_dim were left out" in said) == ("strict_dim" in net), said
+            spread = np.zeros((4, 3, 1, 2 * high + 1, 2 * wide + 1), "f4")
+            spread[:, :, 0, ::high, ::wide] = kernel
+            expected = convolve(x[:, :, None], spread, bias, (1, 2, 2), pad)[:, :, 0]
+            np.testing.assert_allclose(extract("c", weights=store("c.h5", {"c": [kernel, bias]})), expected, rtol=1e-4, atol=1e-4)
+
+
+def softmax(scores):
+    e = np.exp(scores - scores.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+def test_class_weights():
+    for classes, normalize in (3, "true"), (200, "false"):  # 200: lengths of several bytes
+        x, kernel, weights = draw(2, 3, 4, 5), draw(classes, 3, 1, 1), draw(classes, least=0.1, most=5)
+        label = RANDOM.randint(0, classes + 1, (2, 1, 4, 5))
+        label[0, 0, 0] = classes - 1, 0, 1, classes, 2
+        write("old.prototxt", data(x=x, label=label.astype("f4")) + """
+            layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' param { lr_mult: 1 }
+                convolution_param { num_output: %d kernel_size: 1 bias_term: false } }
+            layer { name: 'acc' type: 'Accuracy' bottom: 'c' bottom: 'label' top: 'acc' top: 'each' }
+            layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'c' bottom: 'label' top: 'loss' loss_weight: 2 softmax_param { axis: 1 }
+                loss_param: { weight_by_label_freqs: true ignore_label: %d normalize: %s class_weighting: [%s] } }
+            """ % (classes, classes, normalize, ", ".join(map(str, weights))))
+        said = tool("old.prototxt", "new.prototxt", "--force")
+        assert "1 of type SoftmaxWithLoss became InfogainLoss\n" in said, said
+        assert "new_weights.binaryproto: the weights of %d classes\n" % classes in said, said
+        assert "1 of type Accuracy became Accuracy that skips the loss's ignore_label, which the fork counts as wrong\n" in said, said
+        store("new.h5", {"c": [kernel]})
+        scores = np.einsum("oc,nchw->nohw", kernel[:, :, 0, 0], x).astype(float)
+        n, h, w = np.nonzero(label[:, 0] < classes)
+        right = label[n, 0, h, w]
+        p, divisor = softmax(scores), len(right) if normalize == "true" else 2
+        expected = 2 * (weights[right] * -np.log(p[n, right, h, w])).sum() / divisor
+        gradient = np.zeros_like(p)
+        gradient[n, :, h, w] = weights[right, None] * (p[n, :, h, w] - np.eye(classes)[right])
+        loss, model = train(0.5)
+        np.testing.assert_allclose(loss, expected, rtol=1e-4)
+        step = np.einsum("nohw,nchw->oc", gradient, x) / divisor
+        np.testing.assert_allclose(model["c"][0][:, :, 0, 0], kernel[:, :, 0, 0] - step, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(extract("acc"), (scores.argmax(1)[n, h, w] == right).mean(), rtol=1e-4)
+    os.rename("new.prototxt", "kept.prototxt")
+    refuses("new_weights.binaryproto exists already; --force replaces it", "old.prototxt", "new.prototxt")
+
+
+def test_files_of_class_weights():
+    loss = "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'c' bottom: 'label' top: 'l' loss_param { weight_by_label_freqs: %s ignore_label: 0 class_weighting: %d } }"
+    said = rewritten("".join(loss % one for one in (("true", 2), ("1", 3), ("true", 2), ("false", 4))) +
+                     "layer { name: 'a' type: 'Accuracy' bottom: 'c' bottom: 'label' top: 'a' }")
+    assert "Accuracy" not in said, said
+    assert "3 of type SoftmaxWithLoss became InfogainLoss\nnew.prototxt: 1 of type SoftmaxWithLoss became Caffe's SoftmaxWithLoss\n" in said
+    assert re.findall('source: "(.*)"', read("new.prototxt")) == ["new_%s.binaryproto" % name for name in ("weights", "weights2", "weights")]
+    for name, value in ("weights", 2), ("weights2", 3):
+        with open("new_%s.binaryproto" % name, "rb") as f:
+            assert np.frombuffer(f.read()[-4:], "f4") == value
+    os.mkdir("of net")
+    tool("old.prototxt", "of net/new.prototxt")
+    assert 'source: "of net/new_weights.binaryproto"' in read("of net/new.prototxt") and os.path.exists("of net/new_weights.binaryproto")
+    assert "class_weighting" not in read("new.prototxt") and "weight_by_label_freqs" not in read("new.prototxt")
+
+
+def test_deeplab_in_old_form():
+    scores, label = draw(2, 4, 3, 5), RANDOM.randint(0, 4, (2, 1, 3, 5))
+    label[:, :, 0, :2] = 255
+    data(scores=scores, label=label.astype("f4"))
+    said = rewritten("""
+        layers { name: "data" type: HDF5_DATA top: "scores" top: "label" hdf5_data_param { source: "list.txt" batch_size: 2 } }
+        layers { name: "loss" type: SOFTMAX_LOSS bottom: "scores" bottom: "label" top: "loss" softmaxloss_param { ignore_label: 255 } }
+        layers { name: "acc" type: SEG_ACCURACY bottom: "scores" bottom: "label" top: "acc" seg_accuracy_param { ignore_label: 255 reset: false } }
+        layers { name: "mat" type: MAT_WRITE bottom: "scores" mat_write_param { prefix: "out/" } include: { phase: TEST } }
+        """)
+    for line in ("SoftmaxWithLoss became Caffe's SoftmaxWithLoss", "SegAccuracy became Accuracy: of its three numbers the first",
+                 "MatWrite became nothing: it only writes files, as 'poseidon extract' does"):
+        assert "new.prototxt: 1 of type " + line in said, (line, said)
+    n, h, w = np.nonzero(label[:, 0] < 255)
+    right = label[n, 0, h, w]
+    none = store("none.h5", {"none": [scores]})
+    np.testing.assert_allclose(extract("acc", weights=none), (scores.argmax(1)[n, h, w] == right).mean(), rtol=1e-4)
+    np.testing.assert_allclose(extract("loss", weights=none), -np.log(softmax(scores)[n, right, h, w]).mean(), rtol=1e-4)
+
+
 def test_all_else_survives():
     rewritten("""name: 'a' 'b' ; state < phase: TEST, >  # gone
         strange { of { a: [fork, { x: -1e-3 }] } s: "it's \\"\\303\\244\\"" t: '"' }
@@ -333,7 +426,17 @@ def test_refused_nets():
             (conv % ("NdConvolution", "convolution", "num_output: 2"), "convolution_param: expected numbers, and at least kernel_shape"),
             (conv % ("NdPooling", "pooling", "kernel_shape { dim: 2 dim: 2 } stride_shape { dim: 2 }"), "stride_shape has 1 numbers; expected 2"),
             (conv % ("Convolution3D", "convolution", "kernel_size: 2"), "expected numbers, and at least kernel_size and kernel_depth"),
-            (conv % ("Pooling3D", "pooling", "kernel_size: 2 kernel_depth: -1"), "expected numbers")):
+            (conv % ("Pooling3D", "pooling", "kernel_size: 2 kernel_depth: -1"), "expected numbers"),
+            (conv % ("Convolution", "convolution", "hole_h: 2"), "layer 'c' (Convolution): has hole_h; expected hole, or hole_h and hole_w"),
+            (conv % ("Convolution", "convolution", "hole: 2 dilation: 1"), "has hole; expected hole, or hole_h and hole_w, and no dilation"),
+            (conv % ("Convolution", "convolution", "hole: wide"), "hole: expected a number, found wide"),
+            (conv % ("SoftmaxWithLoss", "softmaxloss", "weight_source: 'w.txt'"), "weight_source: the fork divides by the sum of the weights"),
+            (conv % ("SoftmaxWithLoss", "softmaxloss", "ignore_label: [0, 255]"), "has 2 ignore_label; expected one"),
+            (conv % ("SegAccuracy", "seg_accuracy", "ignore_label: [0, 255]"), "layer 'c' (SegAccuracy): has 2 ignore_label; expected one"),
+            (conv % ("SoftmaxWithLoss", "loss", "weight_by_label_freqs: true"), "has 0 class_weighting; expected 1 to 1024 numbers"),
+            (conv % ("SoftmaxWithLoss", "loss", "weight_by_label_freqs: true class_weighting: 1e39"), "has 1 class_weighting; expected 1 to"),
+            (conv % ("SoftmaxWithLoss", "loss", "weight_by_label_freqs: true class_weighting: nan"), "has 1 class_weighting; expected 1 to"),
+            (conv % ("SoftmaxWithLoss", "loss", "weight_by_label_freqs: true class_weighting { }"), "class_weighting: expected a number, found a m")):
         write("bad.prototxt", net)
         refuses(says, "bad.prototxt", "o.prototxt")
     refuses("absent.prototxt: No such file", "absent.prototxt", "o.prototxt")
@@ -389,7 +492,8 @@ def test_full_disk_leaves_nothing():
 with tempfile.TemporaryDirectory() as place:
     os.chdir(place)
     for test in (test_pspnet_by_running_statistics, test_pspnet_goes_on_averaging, test_frozen_pspnet_does_not_learn, test_segnet, test_nvcaffe,
-                 test_axpy, test_nd_layers, test_c3d_in_old_form, test_names_of_forks_in_old_form, test_all_else_survives, test_refused_nets,
+                 test_axpy, test_nd_layers, test_c3d_in_old_form, test_names_of_forks_in_old_form,
+                 test_hole_is_dilation, test_class_weights, test_files_of_class_weights, test_deeplab_in_old_form, test_all_else_survives, test_refused_nets,
                  test_refused_models_and_outputs, test_full_disk_leaves_nothing):
         test()
     os.chdir("/")

@@ -34,7 +34,7 @@ static const struct {
     {"WindowData MCWindowData",
      "it reads the window lists of R-CNN, which this program cannot read"},
     {"ImageLabelmapData", FORK "segmentation; ImageSegData does the same"},
-    {"SegAccuracy", FORK "segmentation (DeepLab)"},
+    {"SegAccuracy", FORK "segmentation; tools/from_forks.py makes it Accuracy"},
     {"MergeCrop", FORK "segmentation; Crop and Concat do the same"},
     {"VideoData VideoSegmentationData", FORK "video; HDF5Data with 5 axes does the same"},
     {"Reorg Region RegionLoss Yolo EvalDetection", FORK "object detection (Darknet's YOLO)"},

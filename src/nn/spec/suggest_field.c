@@ -19,12 +19,12 @@ static const struct {
             "detection_output_param detection_evaluate_param permute_param norm_param eval_type "
             "ap_version show_per_class_result"},
     {"DeepLab and PSPNet", "interp_param"},
-    {"DeepLab",
+    {"DeepLab: tools/from_forks.py writes what does the same",
      "ConvolutionParameter.hole "
      "ConvolutionParameter.hole_h ConvolutionParameter.hole_w V1LayerParameter.strict_dim "
      "mat_write_param seg_accuracy_param"},
     {"PSPNet and SegNet", "bn_param"},
-    {"SegNet: InfogainLoss with a diagonal matrix of these weights does the same",
+    {"SegNet: tools/from_forks.py writes InfogainLoss, which does the same",
      "LossParameter.class_weighting LossParameter.weight_by_label_freqs"},
     {"Fast R-CNN", "roi_pooling_param smooth_l1_loss_param DropoutParameter.scale_train"},
     {"R-FCN", "psroi_pooling_param box_annotator_ohem_param"},
