@@ -181,7 +181,7 @@ def option_values(case):
         'tune=convolution': (usual, pick(['auto', 'direct', 'winograd'])),
         'tune=no-fusion': (usual, None),
         'tune=no-graphs': (rare, None),
-        'math': (rare, pick(['fp32', 'tf32', 'bf16'])),
+        'math': (usual, pick(['fp32', 'bf16', 'bf16', 'tf32'])),
         'tune=deterministic': (rare, None),
         'tune=workspace': (rare, pick(['1m', '1g'])),
         'tune=share-gpu': (rare, None),

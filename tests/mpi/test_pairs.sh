@@ -150,7 +150,6 @@ lr_policy "plateau" .* with --tune=drop-stragglers | --tune=drop-stragglers=1 --
 --balance deals samples in one order to all workers: not with shared_file_system: false | --balance=3,1 --set net=own.prototxt
 local_lr_auto measures each rank's share .* with --reproducible | --reproducible --global-batch=8 --set local_lr_auto=true
 lr_policy "plateau" .* with --servers | --servers=1 --set lr_policy=plateau --set plateau_winsize=2
---reproducible adds up whole gradients .*: not with --math=bf16 | --reproducible --global-batch=8 --math=bf16
 --epochs says when training ends: not with --max-iter | --epochs=3 --max-iter=5
 --sync-bn adds up the statistics .* in every pass: not with --comm=none | --sync-bn --comm=none
 --sync-bn adds up the statistics .* in every pass: not with --tune=staleness | --sync-bn --tune=staleness=1
