@@ -133,4 +133,34 @@ for threads in 1 2 3; do
             fail "$ranks ranks: a server of $threads threads gives other parameters than one of 1"
     done
 done
+
+# A host of more slots than cores: Open MPI is told that ranks which wait shall yield, unless the user says otherwise.
+cores=$(getconf _NPROCESSORS_ONLN)
+if mpirun --version 2>/dev/null | grep -q 'Open MPI' && ! sanitized && [ "$cores" -le 16 ]; then
+    cat >told.c <<'END'
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((destructor)) static void say(void)
+{
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK"), *told = getenv("OMPI_MCA_mpi_yield_when_idle");
+    FILE *file = rank ? fopen("told", "a") : NULL;
+    if (file) { fprintf(file, "%s\n", told ? told : "nothing"); fclose(file); }
+}
+END
+    ${CC:-cc} -shared -fPIC -o told.so told.c || fail 'told.c'
+    echo "localhost slots=$((cores + 1))" >slots
+    # told RANKS [OPTION...]: what all ranks of a run have been told
+    told() {
+        ranks=$1
+        shift
+        rm -f told
+        env -u OMPI_MCA_mpi_yield_when_idle OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 120 \
+            mpirun --bind-to none --hostfile slots -np "$ranks" "$@" -x LD_PRELOAD="$work/told.so" \
+            "$POSEIDON" train --solver=solver.prototxt --threads=1 --max-iter=1 >told.log 2>&1 || fail "told: $(tail -n 3 told.log)"
+        sort -u told
+    }
+    same 'more ranks than cores' 1 "$(told $((cores + 1)))"
+    same 'the user wants it otherwise' 0 "$(told $((cores + 1)) -x OMPI_MCA_mpi_yield_when_idle=0)"
+    same 'as many ranks as cores' nothing "$(told "$cores")"
+fi
 finish
