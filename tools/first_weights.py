@@ -6,11 +6,10 @@ the first 5,000 images: its filters are the patches' eigenvectors, each divided 
 negatives, which an activation would else lose. Any other convolution begins with identities: filter i copies channel i. The
 remaining filters are uniform, within 1 / sqrt(inputs of a filter). All other layers keep the net's fillers.
 """
-import argparse
 import json
 import subprocess
 
-from tool_files import Refused, check_output, run
+from tool_files import Refused, check_output, make_parser, run
 from weights import write_caffe
 
 IMAGES = 5000
@@ -63,11 +62,7 @@ def identities(shape, random):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="first_weights.py", formatter_class=argparse.RawDescriptionHelpFormatter,
-                                     usage="%(prog)s NET.prototxt TRAIN.h5 OUT.caffemodel.h5 [OPTIONS]",
-                                     description="\n".join(__doc__.splitlines()[2:]))
-    for name in "model", "data", "output":
-        parser.add_argument(name, help=argparse.SUPPRESS)
+    parser = make_parser("NET.prototxt TRAIN.h5 OUT.caffemodel.h5 [OPTIONS]", __doc__, ("model", "data", "output"))
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the filters that are neither (default 1)")
     parser.add_argument("--poseidon", default="poseidon", metavar="FILE", help="the program that reads the net")
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")

@@ -12,14 +12,13 @@ a model of Caffe's HDF5 form with them:
 In a net of layers { } with these or CROP, INTERP or PRELU, all layers take
 today's form. Others stay, also those that 'poseidon summary' then refuses.
 """
-import argparse
 import collections
 import contextlib
 import sys
 
 from fork_segmentation import TRUE, diagonal, leave_out, of_fork, rewrite_accuracy, rewrite_hole, rewrite_loss, rewrite_seg_accuracy
 from prototxt import Field, Text, every, lines, make, plain, quote, v1_layer, v1_type
-from tool_files import Refused, check_output, replace, run
+from tool_files import Refused, check_output, make_parser, replace, run
 from weights import read_hdf5, write_caffe
 
 SEGNET = {"scale_filler", "shift_filler", "bn_mode"}  # fields of bn_param
@@ -289,7 +288,7 @@ def rewrite_net(path, output):
         layer = Layer(path, field, shared) if field.name == "layer" else None
         if theirs and layer and layer.type == "Crop" and not every(layer.settings("crop_param"), "offset"):
             raise layer.refuse("the fork finds its offset by the layers between the bottoms; expected crop_param { offset: N }")
-        made = {**REWRITES, **BY_FIELDS}.get(layer.type, lambda _: None)(layer) if layer else None
+        made = (REWRITES | BY_FIELDS).get(layer.type, lambda _: None)(layer) if layer else None
         new.extend([Field("layer", one) for one in made[0]] if made else [field])
         if made:
             done[f"of type {layer.type} became {made[1]}"] += 1
@@ -322,12 +321,8 @@ def rewrite_weights(path, functions):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="from_forks.py", formatter_class=argparse.RawDescriptionHelpFormatter,
-                                     usage="%(prog)s OLD.prototxt NEW.prototxt [--weights=OLD.h5 --out=NEW.h5] [--force]",
-                                     description="\n".join(__doc__.splitlines()[2:]),
-                                     epilog="'poseidon convert weights' makes a .caffemodel.h5 of a .caffemodel")
-    parser.add_argument("input", help=argparse.SUPPRESS)
-    parser.add_argument("output", help=argparse.SUPPRESS)
+    parser = make_parser("OLD.prototxt NEW.prototxt [--weights=OLD.h5 --out=NEW.h5] [--force]", __doc__, ("input", "output"),
+                         "'poseidon convert weights' makes a .caffemodel.h5 of a .caffemodel")
     parser.add_argument("--weights", metavar="FILE", help="a model of the old net")
     parser.add_argument("--out", metavar="FILE", help="the model of the new net")
     parser.add_argument("--force", action="store_true", help="replace NEW if it exists")

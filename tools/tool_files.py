@@ -1,4 +1,5 @@
 """Outputs that are whole or not there, and endings of one line, for all tools of this folder."""
+import argparse
 import contextlib
 import errno
 import io
@@ -85,6 +86,15 @@ def check_output(path, endings, sources, force):
         raise Refused(f"{path} is one of the inputs; expected another file to write")
     if os.path.getsize(path) and not force:
         raise Refused(f"{path} exists already; --force replaces it")
+
+
+def make_parser(usage, doc, words, epilog=None):
+    """A parser of `words`, whose help is `usage` and the tool's docstring without its first line."""
+    parser = argparse.ArgumentParser(prog=os.path.basename(sys.argv[0]), formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     usage="%(prog)s " + usage, description="\n".join(doc.splitlines()[2:]), epilog=epilog)
+    for word in words:
+        parser.add_argument(word, help=argparse.SUPPRESS)
+    return parser
 
 
 def missing(error):

@@ -6,13 +6,12 @@ PyTorch and others, or the other way round. A layer's parameters are
 LAYER.weight and LAYER.bias, or LAYER.0, LAYER.1 and so on if it has more than
 two; reading takes both. Halves, bfloat16 and doubles become floats of 32 bits.
 """
-import argparse
 import itertools
 import json
 import os
 import subprocess
 
-from tool_files import Refused, check_output, replace, run, write_hdf5
+from tool_files import Refused, check_output, make_parser, replace, run, write_hdf5
 
 TEXTS = "run", "parameters", "classes", "preprocessing"  # of a model, besides its parameters
 MOST_BLOBS = 5  # of a layer
@@ -157,12 +156,8 @@ def check_net(path, layers, model, program):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="weights.py", formatter_class=argparse.RawDescriptionHelpFormatter,
-                                     usage="%(prog)s IN OUT [--model=NET.prototxt] [--force]",
-                                     description="\n".join(__doc__.splitlines()[2:]),
-                                     epilog="example: weights.py trained.safetensors trained.caffemodel.h5")
-    parser.add_argument("input", help=argparse.SUPPRESS)
-    parser.add_argument("output", help=argparse.SUPPRESS)
+    parser = make_parser("IN OUT [--model=NET.prototxt] [--force]", __doc__, ("input", "output"),
+                         "example: weights.py trained.safetensors trained.caffemodel.h5")
     parser.add_argument("--model", metavar="FILE", help="fail if no layer of this net takes these weights")
     parser.add_argument("--poseidon", default="poseidon", metavar="FILE", help="the program that reads the net")
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")

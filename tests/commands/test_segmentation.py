@@ -9,6 +9,7 @@ import zlib
 
 sys.path.insert(0, os.path.join(os.environ["abs_top_srcdir"], "tests"))
 from folder_case import POSEIDON, FolderCase, h5py, np, reads, run  # noqa: E402
+from png_files import RGB, png  # noqa: E402
 
 MPIRUN = os.environ["POSEIDON_MPIRUN"]
 HEIGHT, WIDTH, CLASSES, IMAGES = 10, 12, 5, 7
@@ -28,16 +29,6 @@ layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim:
 """ + SCORES + """
 layer { name: "prob" type: "Softmax" bottom: "c" top: "prob" }
 """
-
-
-def chunk(kind, data):
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-def png(pixels):
-    rows = b"".join(b"\0" + row.astype(np.uint8).tobytes() for row in pixels)
-    head = struct.pack(">IIBBBBB", pixels.shape[1], pixels.shape[0], 8, 2 if pixels.ndim == 3 else 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 def read_palette_png(data):
@@ -64,7 +55,7 @@ class Segmentation(FolderCase):
         self.labels = rng.integers(0, CLASSES - 1, (IMAGES, HEIGHT, WIDTH))  # the last class has no pixel
         self.labels[rng.random(self.labels.shape) < 0.1] = 255
         for i in range(IMAGES):
-            self.write("a%d.png" % i, png(self.images[i]))
+            self.write("a%d.png" % i, png(self.images[i], RGB))
             self.write("l%d.png" % i, png(self.labels[i]))
         self.write("list.txt", "".join("a%d.png l%d.png\n" % (i, i) for i in range(IMAGES)).encode())
         self.weights, self.bias = rng.standard_normal((CLASSES, 3)).astype(np.float32), rng.standard_normal(CLASSES).astype(np.float32)
@@ -107,7 +98,7 @@ class Segmentation(FolderCase):
         return run(POSEIDON, "classify", "--model=deploy.prototxt", "--weights=w.caffemodel.h5", *arguments, cwd=self.dir)
 
     def test_pictures_of_labels_are_written(self):
-        self.write("more/a0.jpg.png", png(self.images[0]))
+        self.write("more/a0.jpg.png", png(self.images[0], RGB))
         names = ["a%d.png" % i for i in range(IMAGES)]
         done = self.classify("--labels-out=out", "--mean=100", "--json", "--top=5", *names, "more")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -133,7 +124,7 @@ class Segmentation(FolderCase):
         done = self.classify("--labels-out=out", "a0.png")
         self.assertEqual(done.returncode, 1)
         self.assertIn("--labels-out: out: File exists; expected the name of a new folder", done.stderr)
-        self.write("other/a0.png", png(self.images[0]))
+        self.write("other/a0.png", png(self.images[0], RGB))
         done = self.classify("--labels-out=new", "a0.png", "other/a0.png")
         self.assertEqual(done.returncode, 1)
         self.assertIn("other/a0.png: new/a0.png would be its second picture of labels", done.stderr)

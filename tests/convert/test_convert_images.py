@@ -14,6 +14,7 @@ import zlib
 
 sys.path.insert(0, os.path.join(os.environ["abs_top_srcdir"], "tests"))
 from folder_case import DATA, PICTURES, POSEIDON, FolderCase, h5py, np, reads, run  # noqa: E402
+from png_files import png  # noqa: E402
 from message_fields import fields  # noqa: E402
 
 try:
@@ -230,12 +231,7 @@ class Images(FolderCase):
         out = self.path("x.h5")
         self.convert(self.list(["color.png"]), out, "--resize=9x9")
         shutil.copy(os.path.join(DATA, "images", "color.png"), self.path("a.png"))
-
-        def chunk(kind, content):
-            return (struct.pack(">I", len(content)) + kind + content +
-                    struct.pack(">I", zlib.crc32(kind + content)))
-        self.write("b.png", b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 2, 1, 8, 0, 0, 0, 0)) +
-                   chunk(b"IDAT", zlib.compress(b"\0\1\2")) + chunk(b"IEND", b""))
+        self.write("b.png", png([[1, 2]]))
         with open(out, "rb") as f:
             before = f.read()
         self.bad(self.list(["a.png", "b.png"]), out, "--force",

@@ -2,21 +2,19 @@
 """convert images --labels: pictures of labels beside images, in HDF5 and LMDB. numpy, h5py and python3-lmdb judge; the PNG files are
 this test's own."""
 import os
-import struct
 import sys
 import unittest
-import zlib
 
 sys.path.insert(0, os.path.join(os.environ["abs_top_srcdir"], "tests"))
 from folder_case import POSEIDON, FolderCase, h5py, np, reads, run  # noqa: E402
 from message_fields import fields  # noqa: E402
+from png_files import GRAY, GRAY_ALPHA, PALETTE, RGB, chunk, nearest, png  # noqa: E402
 
 try:
     import lmdb
 except ImportError:
     lmdb = None
 
-GRAY, RGB, PALETTE, GRAY_ALPHA = 0, 2, 3, 4
 REST = """
 layer { name: "out" type: "HDF5Output" bottom: "data" bottom: "label" hdf5_output_param { file_name: "out.h5" }
         include { phase: TRAIN } }
@@ -25,29 +23,6 @@ layer { name: "fc" type: "InnerProduct" bottom: "mean" top: "fc" inner_product_p
 layer { name: "loss" type: "Reduction" bottom: "fc" top: "loss" loss_weight: 1 }
 """
 SOLVER = b'net: "net.prototxt" base_lr: 0.001 lr_policy: "fixed" max_iter: 6 snapshot_prefix: "x"\n'
-
-
-def chunk(kind, data):
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-def png(pixels, kind=GRAY, depth=8, more=b""):
-    """A PNG of H x W (x channels) numbers; a palette is of any colours."""
-    if depth == 16:
-        rows = [row.astype(">u2").tobytes() for row in pixels]
-    elif depth == 8:
-        rows = [row.astype(np.uint8).tobytes() for row in pixels]
-    else:
-        rows = [np.packbits(np.unpackbits(row.astype(np.uint8)[:, None], axis=1)[:, 8 - depth:].reshape(-1)).tobytes() for row in pixels]
-    colors = bytes((7 * i) % 256 for i in range(3 << depth)) if kind == PALETTE else b""
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", pixels.shape[1], pixels.shape[0], depth, kind, 0, 0, 0)) +
-            (chunk(b"PLTE", colors) if colors else b"") + more + chunk(b"IDAT", zlib.compress(b"".join(b"\0" + row for row in rows))) +
-            chunk(b"IEND", b""))
-
-
-def nearest(labels, height, width):
-    rows, columns = (np.arange(n) * old // n for n, old in zip((height, width), labels.shape))
-    return labels[rows][:, columns]
 
 
 class Labels(FolderCase):

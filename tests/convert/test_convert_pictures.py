@@ -13,6 +13,7 @@ import zlib
 
 sys.path.insert(0, os.path.join(os.environ["abs_top_srcdir"], "tests"))
 from folder_case import DATA, PICTURES, POSEIDON, FolderCase, h5py, np, reads, run  # noqa: E402
+from png_files import PALETTE, chunk, png  # noqa: E402
 
 try:
     import PIL.Image
@@ -23,19 +24,6 @@ if not reads("JPEG", "PNG"):
     print("SKIP: built without JPEG or PNG")
     sys.exit(77)
 
-
-
-def chunk(kind, content):
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-
-
-def png(pixels, palette=None, *more):
-    """A PNG file of one channel of 8 bits."""
-    height, width = pixels.shape
-    header = struct.pack(">IIBBBBB", width, height, 8, 3 if palette else 0, 0, 0, 0)
-    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + (chunk(b"PLTE", palette) if palette else b"") +
-            b"".join(more) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
 def mask():
@@ -81,19 +69,19 @@ class Pictures(FolderCase):
             exif = (b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01" + bytes((0, o)) + b"\0" * 6).hex().encode()
             text = b"\n%s\n%8d\n%s\n%s\n" % (kind, len(exif) // 2, exif[:40], exif[40:])
             more = chunk(b"zTXt", b"Raw profile type " + kind + b"\0\0" + zlib.compress(text))
-            pixels = self.convert("a.png", png(mask(), None, more), "--gray")[1]
+            pixels = self.convert("a.png", png(mask(), more=more), "--gray")[1]
             self.assertTrue(np.array_equal(pixels[0], upright[o](mask())), (kind, o))
         for text in (b"", b"\n", b"\nexif\n", b"\nexif\n 4\n4", b"\nexif\n 4\n4xyz\n", b"exif"):
             more = chunk(b"tEXt", b"Raw profile type exif\0" + text)
-            self.assertTrue(np.array_equal(self.convert("a.png", png(mask(), None, more), "--gray")[1][0], mask()))
+            self.assertTrue(np.array_equal(self.convert("a.png", png(mask(), more=more), "--gray")[1][0], mask()))
 
     WARNING = "a palette is read as gray: values are the brightness of its colours, not its indices"
 
     def test_palette_read_as_gray_is_told_of(self):
-        said, pixels = self.convert("a.png", png(mask(), VOC), "--gray")
+        said, pixels = self.convert("a.png", png(mask(), PALETTE, palette=VOC), "--gray")
         self.assertEqual(list(np.unique(pixels)), [0, 38, 75])
         self.assertIn("1 image, first a.png: " + self.WARNING, said)
-        self.assertNotIn("palette", self.convert("a.png", png(mask(), VOC))[0])
+        self.assertNotIn("palette", self.convert("a.png", png(mask(), PALETTE, palette=VOC))[0])
         self.assertNotIn("palette", self.convert("a.png", png(mask()), "--gray")[0])
         command = said[said.index("python3 -c"):].strip()
         if PIL:
@@ -109,7 +97,7 @@ class Pictures(FolderCase):
         return self.poseidon("summary", "--model=" + self.write("net.prototxt", net.encode()))
 
     def test_layers_tell_of_labels_that_are_changed(self):
-        self.write("a.png", png(mask(), VOC))
+        self.write("a.png", png(mask(), PALETTE, palette=VOC))
         self.write("b.png", png(mask()))
         palette, gray = self.write_list(["a.png"]), self.write("gray.txt", b"b.png 0\n")
         root = "root_folder: '%s/'" % self.dir

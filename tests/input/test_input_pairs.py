@@ -2,16 +2,14 @@
 """ImageSegData and DenseImageData, whose pictures of labels get the image's crop, mirror and scale: values judged by numpy, on PNG
 files that this test writes by itself."""
 import os
-import struct
 import sys
 import unittest
-import zlib
 
 sys.path.insert(0, os.path.join(os.environ["abs_top_srcdir"], "tests"))
 from folder_case import POSEIDON, FolderCase, h5py, np, reads, run  # noqa: E402
+from png_files import GRAY, GRAY_ALPHA, PALETTE, RGB, RGBA, nearest, png  # noqa: E402
 
 MPIRUN = os.environ["POSEIDON_MPIRUN"]
-GRAY, RGB, PALETTE, GRAY_ALPHA, RGBA = 0, 2, 3, 4, 6
 MEAN = np.array([104.5, 117, 123], np.float32)[:, None, None]  # blue, green, red
 MEANS = "mean_value: 104.5 mean_value: 117 mean_value: 123 "
 # {rest} of the net reads data and labels, and learns next to nothing
@@ -29,33 +27,6 @@ layer { name: "sizes" type: "HDF5Output" bottom: "size" bottom: "size" hdf5_outp
         include { phase: TRAIN } }
 """
 SOLVER = 'net: "net.prototxt" base_lr: 0.001 lr_policy: "fixed" max_iter: %d snapshot_prefix: "x"\n'
-
-
-def chunk(kind, data):
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-def png(pixels, kind=GRAY, depth=8, palette=None):
-    """A PNG of H x W (x channels) numbers."""
-    rows = []
-    for row in np.asarray(pixels):
-        if depth == 16:
-            data = row.astype(">u2").tobytes()
-        elif depth == 8:
-            data = row.astype(np.uint8).tobytes()
-        else:
-            bits = np.unpackbits(row.astype(np.uint8)[:, None], axis=1)[:, 8 - depth:]
-            data = np.packbits(bits.reshape(-1)).tobytes()
-        rows.append(b"\0" + data)
-    height, width = np.asarray(pixels).shape[:2]
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, kind, 0, 0, 0)) +
-            (chunk(b"PLTE", bytes(palette.astype(np.uint8))) if palette is not None else b"") +
-            chunk(b"IDAT", zlib.compress(b"".join(rows))) + chunk(b"IEND", b""))
-
-
-def nearest(labels, height, width):
-    rows, columns = (np.arange(n) * old // n for n, old in zip((height, width), labels.shape))
-    return labels[rows][:, columns]
 
 
 class Pairs(FolderCase):
@@ -112,7 +83,7 @@ class Pairs(FolderCase):
             return f["data"][:], f["label"][:]
 
     def test_gray_and_palette_are_indices(self):
-        colors = self.rng.integers(0, 256, 3 * 256)
+        colors = bytes(self.rng.integers(0, 256, 3 * 256).astype(np.uint8))
         self.make([(6, 7)] * 6)
         for i, (kind, depth) in enumerate([(GRAY, 8), (GRAY, 4), (GRAY, 1), (PALETTE, 8), (PALETTE, 4), (PALETTE, 2)]):
             self.labels[i] = self.rng.integers(0, 1 << depth, (6, 7))

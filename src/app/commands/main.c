@@ -162,15 +162,12 @@ static void keep_components(void)
                 (void)dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-/* Returns the number of processes that Open MPI's launcher started: SIZE in all, LOCAL_SIZE on this
- * host. 0: not known. */
-static int launched(const char *where)
+/* Returns the number of processes that Open MPI's launcher started, by its variable. 0: not known.
+ */
+static int launched(const char *variable)
 {
-    char variable[40];
-    const char *size;
+    const char *size = getenv(variable);
 
-    snprintf(variable, sizeof variable, "OMPI_COMM_WORLD_%s", where);
-    size = getenv(variable);
     return size ? atoi(size) : 0;
 }
 
@@ -192,7 +189,7 @@ static int start_mpi(int *argc, char ***argv)
     setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", 0);
     /* A hostfile may give a host more slots than cores: mpirun then lets waiting ranks spin. 4
      * ranks on 2 cores took 1.2 times as long. */
-    if (launched("LOCAL_SIZE") > sysconf(_SC_NPROCESSORS_ONLN))
+    if (launched("OMPI_COMM_WORLD_LOCAL_SIZE") > sysconf(_SC_NPROCESSORS_ONLN))
         setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     if (MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
         return error_set("MPI_Init_thread failed");
@@ -217,7 +214,7 @@ bool command_start(int *argc, char ***argv, int *status, struct strbuf *alike,
     bool starts = false;
 
     snprintf(command, sizeof command, "%s", (*argv)[0]);
-    if (parsed > 0 && launched("SIZE") < 2) {
+    if (parsed > 0 && launched("OMPI_COMM_WORLD_SIZE") < 2) {
         *status = 0;
     } else if (start_mpi(argc, argv)) {
         *status = command_fail(command);
@@ -263,11 +260,11 @@ static int check_alone(const char *who, const struct command *command)
 {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
 
-    if (command->ranks || launched("SIZE") < 2)
+    if (command->ranks || launched("OMPI_COMM_WORLD_SIZE") < 2)
         return 0;
     if (!rank || atoi(rank) == 0)
         fprintf(stderr, "%s: runs on one rank, but %d ranks were started: leave out mpirun\n", who,
-                launched("SIZE"));
+                launched("OMPI_COMM_WORLD_SIZE"));
     return 1;
 }
 

@@ -343,7 +343,7 @@ static bool op_expands(const struct cpu_op *op)
     if (op->args.ntops > 0 && cpu_tensor_half(&op->args.tops[0]->value))
         return false;
     for (int i = 0; i < op->args.nbottoms; i++)
-        if (op->in[i].reorder.primitive && cpu_tensor_half(op->in[i].tensor))
+        if (cpu_view_differs(&op->in[i]) && cpu_tensor_half(op->in[i].tensor))
             return true;
     return false;
 }

@@ -89,8 +89,10 @@ struct cpu_primitive {
     int nargs;
     dnnl_exec_arg_t arg[CPU_ARGS];
     void *at[CPU_ARGS]; /* data pointer that each memory object has now */
-    size_t elems;       /* a reorder that keeps the order: elements for cpu_convert; else 0 */
-    bool half;          /* such a reorder makes bfloat16 */
+    /* A reorder that keeps the order has no primitive: elements for cpu_convert, to bfloat16 if
+     * `half`. elems: else 0. */
+    size_t elems;
+    bool half;
     bool scratchpad;
     size_t place; /* offset of the primitive's temporary memory in the scratchpad, in floats */
 };
@@ -103,6 +105,12 @@ struct cpu_view {
     enum cpu_work_slot slot;
     float *memory; /* copy of slot WORK_OWN, owned by the op */
 };
+
+/* Returns true if the tensor has another format than the chosen one. */
+static inline bool cpu_view_differs(const struct cpu_view *view)
+{
+    return view->reorder.primitive || view->reorder.elems > 0;
+}
 
 struct cpu_kind;
 

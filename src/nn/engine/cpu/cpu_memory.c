@@ -384,10 +384,13 @@ int cpu_format_reorder_create(struct cpu_engine *engine, struct owner *owner,
     md_t from_md = NULL, to_md = NULL;
     int status = -1;
 
+    if (cpu_format_floats(from) == cpu_format_floats(to)) {
+        *out = (struct cpu_primitive){.elems = cpu_format_elems(shape, from),
+                                      .half = cpu_format_half(to)};
+        return 0;
+    }
     if (md_create(shape, from, &from_md) == 0 && md_create(shape, to, &to_md) == 0)
         status = cpu_reorder_create(engine, owner, from_md, to_md, out);
-    if (cpu_format_floats(from) == cpu_format_floats(to))
-        out->elems = cpu_format_elems(shape, from), out->half = cpu_format_half(to);
     md_destroy(from_md);
     md_destroy(to_md);
     return status;
@@ -414,7 +417,7 @@ int cpu_view_create(struct cpu_op *op, struct tensor *tensor, const struct cpu_f
 
 float *cpu_view_data(const struct cpu_engine *engine, const struct cpu_view *view)
 {
-    if (!view->reorder.primitive)
+    if (!cpu_view_differs(view))
         return view->tensor->data;
     return view->slot == WORK_OWN ? view->memory : engine->work[view->slot].data;
 }
@@ -423,7 +426,7 @@ int cpu_view_move(struct cpu_engine *engine, struct cpu_view *view)
 {
     float *data;
 
-    if (!view->reorder.primitive)
+    if (!cpu_view_differs(view))
         return 0;
     data = cpu_view_data(engine, view);
     return cpu_reorder_run(engine, &view->reorder, view->written ? data : view->tensor->data,

@@ -170,7 +170,7 @@ static bool eltwise_writes(const struct eltwise *elt, int i)
 
 static bool eltwise_relays(const struct eltwise *elt, int i)
 {
-    return elt->op.out[i].reorder.primitive != NULL;
+    return cpu_view_differs(&elt->op.out[i]);
 }
 
 /* Computes gradients, a piece at a time: of one bottom or, with -1, of all bottoms whose

@@ -56,7 +56,7 @@ static int scale_create(struct cpu_op *op)
         cpu_view_create(op, &y->value, format, true, WORK_TOP_GRAD, &scale->top) ||
         (a->from_bottom && cpu_op_take(op, 1, NULL, WORK_OWN)))
         return -1;
-    if (op->out[0].tensor && !op->out[0].reorder.primitive)
+    if (op->out[0].tensor && !cpu_view_differs(&op->out[0]))
         y->grad.base = &x->grad;
     if (a->scale && !a->from_bottom)
         scale->gamma = op->args.params[0];
