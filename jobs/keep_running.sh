@@ -97,12 +97,16 @@ slots() { # HOST
     } END { print sum }'
 }
 
-# Which of these hosts answer, one a line, in their order. mpirun's own environment may name other hosts.
+ask() { # HOST
+    # shellcheck disable=SC2086
+    timeout 20 $launch -np 1 --host "$1" true </dev/null >"$folder/said.$1" 2>&1
+}
+
+# Which of these hosts answer, one a line, in their order. A host that refuses is asked twice: mpirun may still clear away
+# there what the last training left. mpirun's own environment may name other hosts.
 answering() {
     for host; do
-        # shellcheck disable=SC2086
-        { timeout 20 $launch -np 1 --host "$host" true </dev/null >"$folder/said.$host" 2>&1 &&
-            : >"$folder/answers.$host"; } &
+        { { ask "$host" || { [ $? -ne 124 ] && sleep 1 && ask "$host"; }; } && : >"$folder/answers.$host"; } &
         asking="${asking:-} $!"
     done
     # shellcheck disable=SC2086 # not for the training or what else runs beside
@@ -186,8 +190,9 @@ while :; do
     # shellcheck disable=SC2086
     attempt_run $launch -np "$ranks" --host "${places#,}" ${CONTAINER:-} "$poseidon" train "$@" || exit 1
     dead=
-    case $status in
-    0 | 75) ;;
+    case $attempt_is_late$status/$count in
+    0/* | 75/*) ;;
+    129/"$wanted" | 13?/"$wanted" | 14?/"$wanted") ;; # a signal ended a rank, and its host's daemon says so: all are there
     *)
         # shellcheck disable=SC2086
         here=$(answering $all)

@@ -78,11 +78,13 @@ def disturb(o, folder, hosts, log):
     with open(log, "w") as file:
         run = subprocess.Popen(command, cwd=folder, env=environment, stderr=file, stdout=subprocess.DEVNULL)
     at = begin + o.every
-    while time.monotonic() < begin + 60 * o.minutes and run.poll() is None:
+    end = begin + 60 * o.minutes
+    while time.monotonic() < end and run.poll() is None:
         for moment, heal in [h for h in healed if h[0] <= time.monotonic()]:
             heal()
             healed.remove((moment, heal))
-        pids = ranks_of(folder) if time.monotonic() >= at else []
+        # the last fault leaves time to train again: a run that is told to stop before that has no summary
+        pids = ranks_of(folder) if at <= time.monotonic() < end - o.every / 2 else []
         if len(pids) == o.ranks:
             fault = o.faults[sum(counts.values()) % len(o.faults)]
             lasts, heal = strike(fault, draw.choice(sorted(pids)), o, hosts)

@@ -36,9 +36,13 @@ for host in ${DEAD:-}; do
     case "$*" in *"-np 1 --host $host true") echo "${REASON:-}" >&2; exit 1 ;; esac
 done
 case $* in
-*"-np 1 --host ${BLINKS:-none} true") # every other time
+*"-np 1 --host ${BLINKS:-none} true") # twice in a row, every other time that it is asked
     echo >>asked
-    exit $((1 - $(wc -l <asked) % 2))
+    exit $(($(wc -l <asked) % 3 != 1))
+    ;;
+*"-np 1 --host ${STUMBLES:-none} true") # every other time
+    echo >>asked
+    exit $(($(wc -l <asked) % 2))
     ;;
 *"-np 1 --host ${DIES:-none} true") # but for the first time
     echo >>asked
