@@ -142,7 +142,12 @@ class Pictures(FolderCase):
             self.write("p/" + name, self.picture("color.jpg"))
         for name in ("a/Thumbs.db", "b/desktop.ini", "b/.DS_Store"):
             self.write("p/" + name, b"x")
-        self.assertIn("2 images of 3x23x37 of 2 classes", self.poseidon("convert", "images", self.path("p"), self.path("x.h5")))
+        said = self.poseidon("convert", "images", self.path("p"), self.path("x.h5"))
+        self.assertIn("2 images of 3x23x37 of 2 classes", said)
+        self.assertIn("3 files passed over: hidden, Thumbs.db or desktop.ini\n", said)
+        os.remove(self.path("p/b/.DS_Store"))
+        os.mkdir(self.path("p/.cache"))
+        self.assertIn("2 files passed over", self.poseidon("convert", "images", self.path("p"), self.path("x.h5"), "--force"))
 
     def test_numbers_as_names_of_classes_are_told_of(self):
         for names, warning in ((("0", "1", "2", "10"), "folder '10' has label 2"), (("1", "2"), "folder '1' has label 0"),

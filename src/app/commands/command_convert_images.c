@@ -268,6 +268,9 @@ static int list_open(const struct request *r, struct list *list)
         return list_read_file(list, r->source, 0);
     if (list_read_folder(list, r->source, r->classes))
         return -1;
+    if (list->passed_over)
+        fprintf(stderr, "%s passed over: hidden, Thumbs.db or desktop.ini\n",
+                units_count((long long)list->passed_over, "file").text);
     if (!r->classes) {
         warn_of_empty_classes(r, list);
         warn_of_numbers(&list->classes);

@@ -249,8 +249,10 @@ static bool is_passed_over(const char *name)
     return name[0] == '.' || !strcasecmp(name, "Thumbs.db") || !strcasecmp(name, "desktop.ini");
 }
 
-/* Lists a folder's folders, or its other files, sorted, without those to be passed over. */
-static int names_read(struct class_names *names, const char *folder, bool folders)
+/* Lists a folder's folders, or its other files, sorted, without those to be passed over, which
+ * *passed_over counts. */
+static int names_read(struct class_names *names, const char *folder, bool folders,
+                      uint64_t *passed_over)
 {
     struct dirent **entries = NULL;
     int count = scandir(folder, &entries, NULL, alphasort), status = 0;
@@ -264,9 +266,12 @@ static int names_read(struct class_names *names, const char *folder, bool folder
         struct stat st;
 
         snprintf(path, sizeof path, "%s/%s", folder, name);
-        if (!status && !is_passed_over(name) && stat(path, &st) == 0 &&
-            S_ISDIR(st.st_mode) == folders)
-            status = class_names_add(names, name, strlen(name));
+        if (!status && !stat(path, &st) && S_ISDIR(st.st_mode) == folders) {
+            if (is_passed_over(name))
+                *passed_over += !folders;
+            else
+                status = class_names_add(names, name, strlen(name));
+        }
         free(entries[i]);
     }
     free(entries);
@@ -288,7 +293,7 @@ static int files_read(struct list *list, const char *root, const char *name, int
         return error_set("%s%s: the name is too long", root, name);
     if (depth > DEEPEST)
         return error_set("%s: folders nested more than %d deep", path, DEEPEST);
-    if (names_read(&files, path, false))
+    if (names_read(&files, path, false, &list->passed_over))
         return -1;
     for (int i = 0; i < files.count && status == 0; i++) {
         uint64_t start = list->text.length;
@@ -298,7 +303,7 @@ static int files_read(struct list *list, const char *root, const char *name, int
     }
     class_names_free(&files);
     if (!status)
-        status = names_read(&folders, path, true);
+        status = names_read(&folders, path, true, &list->passed_over);
     for (int i = 0; i < folders.count && status == 0; i++)
         status =
             (size_t)snprintf(inner, sizeof inner, "%s/%s", name, folders.name[i]) >= sizeof inner
@@ -370,10 +375,10 @@ int list_read_folder(struct list *list, const char *path, const char *classes)
         return error_set("%s: the name is too long", path);
     if (classes)
         status = error_status(class_names_read(classes, &list->classes) ||
-                              names_read(&folders, path, true) ||
+                              names_read(&folders, path, true, &list->passed_over) ||
                               check_folders(path, &folders, &list->classes, classes));
     else
-        status = error_status(names_read(&list->classes, path, true) ||
+        status = error_status(names_read(&list->classes, path, true, &list->passed_over) ||
                               check_count(path, &list->classes));
     for (int k = 0; k < list->classes.count && !status; k++) {
         const char *name = list->classes.name[k];
