@@ -156,7 +156,7 @@ def option_values(case):
         'run': (usual, 'name'),
         'set': (usual, pick(['base_lr=0.001', 'random_seed=7', 'average_loss=3', 'clip_gradients=2', 'iter_size=2', 'no_such_field=1', 'snapshot=3', 'local_lr_auto=true', 'no_bias_decay=true', 'average_decay=0.9'])),
         'batch': (usual, pick([1, 3, 4, 7])),
-        'global-batch': (usual, pick([1, 2, 3]) * ranks * pick([1, fields.get('iter_size', 1), fields.get('iter_size', 1)])),
+        'global-batch': (usual, (pick([1, 2, 3]) * ranks + pick([0, 0, 1, 2])) * pick([1, fields.get('iter_size', 1), fields.get('iter_size', 1)])),
         'reproducible': (usual, pick([None, 1, 2])),
         'balance': (usual, pick([None, ','.join(map(str, parts(case, ranks)))])),
         'sync-bn': (usual, None),

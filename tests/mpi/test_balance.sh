@@ -173,7 +173,7 @@ while IFS='|' read -r option text; do
     train 1 refused.log --solver=solver.prototxt "$option" && fail "unlike batches: $option is accepted"
     grep -q -e "$text" refused.log || fail "unlike batches: $option: $(tail -n 1 refused.log)"
 done <<'TABLE'
---balance|layer 'b' (HDF5Data): the batch is 4 here and 8 in the first data layer: with 8 there, expected a whole number here (with --balance, the same number)
+--balance|layer 'b' (HDF5Data): the batch is 4 here and 8 in the first data layer: with 8 there, expected a whole number here (where workers' shares differ, the same number)
 --batch=3|layer 'b' (HDF5Data): the batch is 4 here and 8 in the first data layer: with 3 there, expected a whole number here
 TABLE
 finish

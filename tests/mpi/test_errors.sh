@@ -78,7 +78,7 @@ refused_net 'no HDF5 at all' 'fashion.*text.h5.*HDF5' "s|source: .*train.h5|sour
 # ranks
 refused 'more servers than ranks' '--servers=5 leaves no worker: 4 ranks' --solver=solver.prototxt --servers=5
 refused 'as many servers as ranks' '--servers=4 leaves no worker' --solver=solver.prototxt --servers=4
-refused 'uneven global batch' '--global-batch=50 cannot be shared' --solver=solver.prototxt --global-batch=50
+refused 'a global batch of fewer samples than ranks' '--global-batch=1 cannot be shared' --solver=solver.prototxt --global-batch=1
 refused 'both batches' '--global-batch counts the samples of all ranks: not with --batch' --solver=solver.prototxt --global-batch=64 --batch=16
 refused 'unknown scheme' '--comm=pss: expected one of .*allreduce' --solver=solver.prototxt --comm=pss
 refused 'unknown engine' 'abacus.*cpu' --solver=solver.prototxt --engine=abacus

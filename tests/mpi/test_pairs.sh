@@ -9,7 +9,11 @@ done
 
 # Lines: MESSAGE | OPTIONS. Four at a time: most of it is start and end.
 cat >pairs <<'END'
---global-batch=7 cannot be shared evenly: iter_size 3 makes 3 shares; expected a multiple, such as 6 | --global-batch=7 --balance=1,1 --set iter_size=3
+--global-batch=7 cannot be shared: iter_size 3 makes 3 shares; expected a multiple, such as --global-batch=6 | --global-batch=7 --set iter_size=3
+--global-batch=1 cannot be shared: 2 workers times iter_size 1 makes 2 shares; expected a multiple, such as --global-batch=2 | --global-batch=1
+--global-batch=7 cannot be shared: 2 workers times iter_size 1 makes 2 shares; .* --global-batch=6 | --global-batch=7 --tune=drop-stragglers=1
+--global-batch=7 cannot be shared: 2 workers .* --global-batch=6 | --global-batch=7 --comm=none
+unlike shares need samples in one order for all workers: not with shared_file_system: false | --global-batch=7 --set net=own.prototxt
 --global-batch counts the samples of all ranks: not with --batch | --batch=4 --global-batch=8
 --snapshot resumes training, and --weights finetunes: not with --weights | --snapshot=x.solverstate --weights=x.caffemodel
 --engine=replay computes nothing and trains nothing: --weights does not apply | --engine=replay --weights=x.caffemodel
@@ -109,7 +113,7 @@ direct=on: the engine works in the host's memory | --tune=direct=on --engine=cpu
 --reproducible needs --global-batch=N | --reproducible --batch=8
 --reproducible: --global-batch=12 is no multiple of 8, the number of grains: give | --reproducible --global-batch=12
 --reproducible: --global-batch=12 is no multiple of 5, the samples of a grain: give | --reproducible=5 --global-batch=12
---reproducible: 6 grains of 2 samples over 2 workers: expected one worker, or 1, 2, 4, 8 ... grains for each worker | --reproducible=2 --global-batch=12
+--reproducible: 1 grain of 8 samples over 2 workers: expected at least one for each worker | --reproducible=8 --global-batch=8
 --reproducible expects the number of samples in a grain, at least 1, found '0' | --reproducible=0 --global-batch=8
 --reproducible expects the number of samples in a grain, at least 1, found '4x' | --reproducible=4x --global-batch=8
 --reproducible adds up whole gradients: .*, found sfb | --reproducible --global-batch=8 --comm=sfb
@@ -144,10 +148,10 @@ lr_policy "plateau" .* with --tune=drop-stragglers | --tune=drop-stragglers=1 --
 --balance=3,2: 8 samples .* rank 0 would have 4.80; .* a multiple of 5 by --global-batch | --balance=3,2 --global-batch=8
 --balance=9,1: 8 samples .* rank 0 would have 7.20; | --balance=9,1 --batch=4
 --balance=3,2: 8 grains cannot be dealt in these parts: rank 0 would have 4.80; .* or --reproducible=GRAIN | --balance=3,2 --reproducible --global-batch=16
---balance: 2 workers cannot share 1 samples of a pass: each worker needs one | --balance --global-batch=1
+2 workers cannot share 1 samples of a pass: each worker needs one | --balance --global-batch=1
 --balance deals one batch to all workers: not with --tune=drop-stragglers | --balance=3,1 --tune=drop-stragglers=1
 --balance deals one batch to all workers: not with --comm=none | --balance=3,1 --comm=none
---balance deals samples in one order to all workers: not with shared_file_system: false | --balance=3,1 --set net=own.prototxt
+unlike shares need samples in one order for all workers: not with shared_file_system: false | --balance=3,1 --set net=own.prototxt
 local_lr_auto measures each rank's share .* with --reproducible | --reproducible --global-batch=8 --set local_lr_auto=true
 lr_policy "plateau" .* with --servers | --servers=1 --set lr_policy=plateau --set plateau_winsize=2
 --epochs says when training ends: not with --max-iter | --epochs=3 --max-iter=5

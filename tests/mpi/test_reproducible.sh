@@ -39,7 +39,7 @@ layouts() {
     "$@"
     if [ -n "${POSEIDON_ALL:-}" ]; then
         equal threads 1 --threads=2
-        for many in 2 4 8; do
+        for many in 2 3 4 7 8; do
             for comm in ps allreduce auto; do
                 for threads in 1 2; do
                     equal "$comm-$many-$threads" "$many" --comm=$comm --threads=$threads
@@ -50,10 +50,10 @@ layouts() {
             done
         done
     fi
-    # two iterations on four ranks, two more on two
+    # two iterations on four ranks, two more on three, whose shares differ
     train 4 half.log --solver=solver.prototxt --global-batch=24 --reproducible --run=half --max-iter=2 --threads=1 ||
         fail "$net: two iterations: $(tail -n 3 half.log)"
-    train 2 rest.log --solver=solver.prototxt --reproducible --run=half --resume --summary=rest.json --threads=1 || fail "$net: resumed: $(tail -n 3 rest.log)"
+    train 3 rest.log --solver=solver.prototxt --reproducible --run=half --resume --summary=rest.json --threads=1 || fail "$net: resumed: $(tail -n 3 rest.log)"
     same "$net: resumed" "$(hash_of one.json)" "$(hash_of rest.json)"
 }
 
@@ -117,7 +117,7 @@ layouts dropout
 bytes() { tr -d ' \n' <unlike-3-5.json | sed "s/.*\"bytes_$1_per_iteration_by_rank\":\[\([^]]*\)\].*/\1/"; }
 same 'bytes of unlike shares' "$(bytes predicted)" "$(bytes sent)"
 train 2 unlike.log --solver=solver.prototxt --global-batch=24 --reproducible --balance=3,1 --hierarchy=2 && fail 'nodes of unlike shares'
-grep -q '^poseidon train: .*--hierarchy=2: .*: --balance with --reproducible gives every rank sums' unlike.log ||
+grep -q '^poseidon train: .*--hierarchy=2: .*: unlike shares with --reproducible give every rank sums' unlike.log ||
     fail "nodes of unlike shares: $(tail -n 1 unlike.log)"
 train 4 uneven.log --solver=solver.prototxt --global-batch=24 --reproducible --hierarchy=3 && fail 'nodes of 3 and 1'
 grep -q '^poseidon train: .*--hierarchy=3: with --reproducible every node must have the same number of consecutive ranks' uneven.log ||

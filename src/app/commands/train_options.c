@@ -74,7 +74,7 @@ static void add_training(struct train_request *r, struct option_rows *rows)
          "training samples per iteration over all ranks", .not_with = "batch",
          .why = "counts the samples of all ranks", .run = OPTION_FREE},
         {"reproducible", OPTION_NAME, &r->reproducible, "GRAIN",
-         "get the same bits on any number of ranks: ranks share grains of GRAIN samples evenly "
+         "get the same bits on any number of ranks: ranks share grains of GRAIN samples "
          "(default: --global-batch in 8 grains)",
          .not_with = "staleness sync-bn drop-stragglers wire lossy",
          .why = "adds up whole gradients of ranks in step", .run = OPTION_OF_JOB},

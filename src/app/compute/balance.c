@@ -1,4 +1,4 @@
-/* Divides a batch among the workers: as given, as in the resumed run, or by measured speed. */
+/* Divides a batch: evenly, as given, as in the resumed run, or by measured speed. */
 #include "compute/balance.h"
 
 #include "exchange/schemes.h"
@@ -177,7 +177,7 @@ int balance_deal(struct job *job, int64_t turn)
     if (!status && gives_parts(job)) {
         status = deal_by_parts(job, job->options->balance, turn);
     } else if (!status && turn / grain_of(job) < job->nworkers) {
-        status = error_set("--balance: %s cannot share %" PRId64
+        status = error_set("%s cannot share %" PRId64
                            " %s: each worker needs one; expected a larger --global-batch=N",
                            units_count(job->nworkers, "worker").text, turn / grain_of(job),
                            job->options->reproducible ? "grains" : "samples of a pass");

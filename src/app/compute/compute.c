@@ -82,19 +82,19 @@ static int check_outputs(const struct net *net)
 {
     for (int o = 0; o < net->noutputs; o++)
         if (net->outputs[o].sums && shape_elems(&net->outputs[o].blob->value.shape) > 1)
-            return error_set("%s: output '%s' has values for each sample, but --balance gives "
-                             "workers unequal shares: let a Silence layer take the output",
+            return error_set("%s: output '%s' has values for each sample, but workers have unlike "
+                             "shares: let a Silence layer take the output, or change the batch",
                              net->def->file, net->outputs[o].blob->name);
     return 0;
 }
 
-/* Creates the net to train; with --balance for this worker's share. Without a given batch, the net
+/* Creates the net to train, where shares may differ for this worker's. Without a given batch, the net
  * file's batch is the mean share. */
 static int create_training(struct compute *compute, struct job *job, struct layer_env *env)
 {
     int64_t turn = job->global_batch / (job->options->reproducible ? 1 : job->iter_size);
 
-    if (!job->options->balance)
+    if (!job->unlike)
         return create_once(compute, job, env);
     if (!job->samples && turn == 0) {
         if (create_once(compute, job, env))
@@ -186,7 +186,7 @@ static int find_records(const struct compute *compute, struct job *job)
             return error_context("layer '%s'", layer->def->name);
     }
     if (mark.own && job->samples)
-        return error_set("--balance deals samples in one order to all workers: not with "
+        return error_set("unlike shares need samples in one order for all workers: not with "
                          "shared_file_system: false, which gives each worker its own order");
     job->records = mark.known && !mark.own ? mark.nrecords : 0;
     return job->options->shuffle && !mark.known

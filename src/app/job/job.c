@@ -280,7 +280,7 @@ int job_batch(const struct job *job)
         return job->batch;
     if (job->samples)
         return job->samples[job->worker ? job->rank : 0];
-    return o->balance || job->global_batch <= 0
+    return job->unlike || job->global_batch <= 0
                ? o->batch
                : job->global_batch / (job->nworkers * job->iter_size);
 }
@@ -319,28 +319,33 @@ int job_find_threads_all(struct job *job)
     cores_enter(&job->cores, CORES_ALL);
     return 0;
 }
+/* Returns true if workers can take unlike shares of `parts` samples or grains. */
+static bool can_differ(const struct job *job, int64_t parts)
+{
+    const struct exchange_options *o = &job->options->exchange;
+
+    return parts >= job->nworkers && o->drop == 0 && o->comm.policy != COMM_NONE && !job->blank;
+}
+
 int job_keep_batch(struct job *job, int64_t kept)
 {
     const struct trainer_options *o = job->options;
-    int shares = o->reproducible ? 1 : (o->balance ? 1 : job->nworkers) * job->iter_size;
+    const bool resumed = o->global_batch <= 0 && o->batch <= 0 && kept > 0;
+    const int64_t batch = resumed ? kept : o->global_batch;
+    const int passes = o->reproducible ? 1 : job->iter_size;
+    int64_t shares = o->reproducible ? 1 : (int64_t)job->nworkers * passes;
 
-    if (o->global_batch % shares)
-        return error_set(
-            "--global-batch=%d cannot be shared evenly: %s%siter_size %d makes %d shares; expected "
-            "a multiple, such as %d",
-            o->global_batch, o->balance ? "" : units_count(job->nworkers, "worker").text,
-            o->balance ? "" : " times ", job->iter_size, shares,
-            o->global_batch - o->global_batch % shares + (o->global_batch > shares ? 0 : shares));
-    job->global_batch = o->global_batch;
-    if (kept <= 0 || o->global_batch > 0 || o->batch > 0)
-        return 0;
-    if (kept > INT32_MAX || kept % shares)
-        return error_set(
-            "--resume: the run takes %" PRId64
-            " samples an iteration, which %s (times iter_size %d) cannot share evenly: start a "
-            "number of ranks that divides the samples, or give --global-batch=N",
-            kept, units_count(job->nworkers, "worker").text, job->iter_size);
-    job->global_batch = (int)kept;
+    job->unlike = o->balance || (batch % shares && can_differ(job, batch / passes));
+    if (job->unlike)
+        shares = passes;
+    if (batch > INT32_MAX || batch % shares)
+        return error_set("%s%" PRId64 " cannot be shared: %s%siter_size %d makes %" PRId64
+                         " shares; expected a multiple, such as --global-batch=%" PRId64,
+                         resumed ? "--resume: the run's batch of " : "--global-batch=", batch,
+                         job->unlike ? "" : units_count(job->nworkers, "worker").text,
+                         job->unlike ? "" : " times ", passes, shares,
+                         batch < shares ? shares : batch - batch % shares);
+    job->global_batch = (int)batch;
     return 0;
 }
 
@@ -349,7 +354,7 @@ int job_cut_grains(struct job *job)
     int batch = job->global_batch, given = job->options->grain;
     int grains = given > 0 ? batch / given : REPRODUCIBLE_GRAINS;
     int grain = given > 0 ? given : batch / REPRODUCIBLE_GRAINS, each = grains / job->nworkers;
-    bool unlike = job->options->balance != NULL; /* balance_deal sets iter_size later */
+    bool even = grains == each * job->nworkers && (job->nworkers == 1 || !(each & (each - 1)));
 
     if (!job->options->reproducible)
         return 0;
@@ -361,14 +366,13 @@ int job_cut_grains(struct job *job)
                          "--reproducible=GRAIN, a divisor of the batch",
                          batch, given > 0 ? given : grains,
                          given > 0 ? "samples of a grain" : "number of grains");
-    if (!unlike && (grains != each * job->nworkers || (job->nworkers > 1 && (each & (each - 1)))))
-        return error_set(
-            "--reproducible: %d grains of %d samples over %d workers: expected one worker, or 1, "
-            "2, 4, 8 ... grains for each worker: change the ranks or GRAIN, or give --balance",
-            grains, grain, job->nworkers);
-    assert(unlike || (grain * each * job->nworkers == batch && each >= 1));
+    job->unlike = job->options->balance || (!even && can_differ(job, grains));
+    if (!even && !job->unlike)
+        return error_set("--reproducible: %s of %d samples over %d workers: expected at least one "
+                         "for each worker: change the ranks or GRAIN",
+                         units_count(grains, "grain").text, grain, job->nworkers);
     job->batch = grain;
-    job->iter_size = each > 1 ? each : 1;
+    job->iter_size = each > 1 ? each : 1; /* balance_deal sets it where shares differ */
     return 0;
 }
 

@@ -39,8 +39,9 @@ struct job {
     int max_iter, iter_size;              /* end of training; passes per iteration */
     int batch;                            /* samples of a pass on one rank (of a grain) */
     int global_batch; /* samples per iteration over all workers, given or resumed; 0: neither */
-    int *samples;     /* per worker: samples of its turn (--balance); NULL: equal turns */
-    struct shares {   /* state of --balance */
+    bool unlike;      /* workers' shares may differ: --balance, or there are no equal ones */
+    int *samples;     /* per worker: samples of its turn if `unlike`; NULL: equal turns */
+    struct shares {   /* state of unlike shares */
         const char *saved; /* resumed run's shares, from its saved plan; NULL: none. Borrowed */
         bool kept;         /* the resumed run's shares stay in use */
         struct simulate_pace *pace; /* per worker: relative speed and share */
@@ -112,11 +113,11 @@ int job_read(struct job *job, char **notices);
 int job_find_threads_all(struct job *job);
 
 /* Sets global_batch: --global-batch, or without a given batch the resumed run's samples per
- * iteration, `kept` (0: unknown). Fails if the workers cannot share the batch evenly. */
+ * iteration, `kept` (0: unknown). Sets `unlike`. Fails if the workers cannot share the batch. */
 int job_keep_batch(struct job *job, int64_t kept);
 
-/* Cuts the batch into grains (--reproducible): sets batch and iter_size; after job_keep_batch.
- * Without --balance, several workers need equal numbers of grains, a power of two. */
+/* Cuts the batch into grains (--reproducible): sets batch and iter_size; after job_keep_batch. Sets
+ * `unlike` unless workers have equal numbers of grains, a power of two. */
 int job_cut_grains(struct job *job);
 
 /* Returns this rank's samples per pass, from options and shares; 0: as the net says. */

@@ -21,7 +21,7 @@ static int check_obstacles(const struct exchange_options *o, const struct exchan
     if (o->drop > 0)
         return error_set("--tune=drop-stragglers lets ranks go on without each other");
     if (facts->unlike)
-        return error_set("--balance with --reproducible gives every rank sums of its own");
+        return error_set("unlike shares with --reproducible give every rank sums of its own");
     if (o->comm.policy == COMM_NONE)
         return error_set("with %s=none every rank trains its own net", exchange_word(o, "--comm"));
     if (facts->own_memory && facts->no_team)

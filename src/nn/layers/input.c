@@ -44,8 +44,8 @@ int layer_scale_batch(struct layer *layer, const struct layer_env *env, int64_t 
         (env->batch * own % first == 0 && (own == first || !env->turn)))
         return 0;
     return error_set("the batch is %" PRId64 " here and %" PRId64
-                     " in the first data layer: with %d there, expected a whole number here (with "
-                     "--balance, the same number)",
+                     " in the first data layer: with %d there, expected a whole number here (where "
+                     "workers' shares differ, the same number)",
                      own, first, env->batch);
 }
 
