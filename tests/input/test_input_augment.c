@@ -91,6 +91,7 @@ static void expect_values(const struct params *p, const char *name, double most,
         size_t columns = (size_t)t.out.dim[2];
 
         record.data = x + i * shape_elems(&image);
+        record.mirror = fixture_mirrors(seed, LAYER, first + i);
         expect_ok(transform_apply(&t, &record, seed, LAYER, first + i, y));
         expect_ok(transform_cut(&t, &record, seed, LAYER, first + i, &window, cut));
         for (size_t e = 0; e < out; e++) {

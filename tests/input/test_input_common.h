@@ -9,6 +9,7 @@
 #include "engine/tensor.h"
 #include "util/error.h"
 #include "spec/h5.h"
+#include "util/rng.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -53,6 +54,14 @@ static inline const char *fixture(const char *name)
             ck_assert_msg(strstr(error_text(), pieces_[piece_]) != NULL, "'%s' not in: %s",        \
                           pieces_[piece_], error_text());                                          \
     } while (0)
+
+/* generate.py mirrors a sample by the first draw. */
+static inline bool fixture_mirrors(uint64_t seed, uint32_t layer, uint64_t sample)
+{
+    const struct rng rng = rng_make(seed, RNG_AUGMENT, layer, sample);
+
+    return rng_below(&rng, 0, 2) == 1;
+}
 
 #define expect_ok(status) ck_assert_msg((status) == 0, "%s", error_text())
 

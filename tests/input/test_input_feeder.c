@@ -92,6 +92,29 @@ START_TEST(samples_crops_and_mirrors_are_the_same_at_any_number_of_ranks)
 }
 END_TEST
 
+START_TEST(every_record_is_mirrored_in_every_second_epoch)
+{
+    static float label[PASSES * GLOBAL], pixels[PASSES * GLOBAL][4];
+    int first[2] = {0}, last[31];
+
+    singly = _i;
+    for (enum shuffle shuffle = SHUFFLE_NONE; shuffle <= SHUFFLE_ALL; shuffle++) {
+        gather(1, 1, shuffle, label, pixels);
+        for (int k = 31 - 5; k < PASSES * GLOBAL; k++) { /* from the second epoch on */
+            int r = (int)label[k], mirrored = pixels[k][0] > pixels[k][1];
+
+            if (k < 31 - 5 + 31)
+                first[mirrored]++;
+            else
+                ck_assert_int_eq(mirrored, !last[r]);
+            last[r] = mirrored;
+        }
+    }
+    ck_assert_int_eq(first[0] + first[1], 3 * 31);
+    ck_assert(first[0] >= 25 && first[1] >= 25);
+}
+END_TEST
+
 START_TEST(windows_hold_whole_blocks_in_another_order_every_epoch)
 {
     static const uint64_t counts[] = {1, 15, 17, 2048, 2049, 5000, 40961};
@@ -456,6 +479,7 @@ SUITE("input: feeder")
     tcase_add_loop_test(tcase, samples_come_in_order_and_wrap_around, 0, 2);
     tcase_add_loop_test(tcase, a_batch_larger_than_the_source_repeats_it, 0, 2);
     tcase_add_loop_test(tcase, samples_crops_and_mirrors_are_the_same_at_any_number_of_ranks, 0, 2);
+    tcase_add_loop_test(tcase, every_record_is_mirrored_in_every_second_epoch, 0, 2);
     tcase_add_loop_test(tcase, windows_hold_whole_blocks_in_another_order_every_epoch, 0, 7);
     tcase_add_loop_test(tcase, records_of_a_window_are_asked_for_ahead_in_the_order_of_the_file, 0,
                         2);

@@ -38,7 +38,8 @@ static void expect_reference(const Caffe__TransformationParameter *param, bool t
     for (uint64_t i = 0; i < 20; i++) {
         struct record record = {.shape = image,
                                 .type = floats ? SOURCE_F32 : SOURCE_U8,
-                                .data = x + i * in * (floats ? sizeof(float) : 1)};
+                                .data = x + i * in * (floats ? sizeof(float) : 1),
+                                .mirror = fixture_mirrors(SEED, LAYER, FIRST + i)};
 
         expect_ok(transform_apply(&t, &record, SEED, LAYER, FIRST + i, y));
         for (size_t e = 0; e < out; e++)
@@ -150,7 +151,7 @@ START_TEST(interleaved_images_give_the_values_of_their_planes)
         const int64_t dim[3] = {i % 2 ? 3 : 1, height, width};
         Caffe__TransformationParameter param = param_make();
         Caffe__RandomAspectRatioParameter window = CAFFE__RANDOM_ASPECT_RATIO_PARAMETER__INIT;
-        struct record record = {.label = 0}, planes = {.label = 0};
+        struct record record = {.mirror = i & 1}, planes = {.mirror = i & 1};
         float y[3 * 13 * 18], expected[3 * 13 * 18];
         struct shape shape;
         struct transform t;
@@ -218,6 +219,7 @@ START_TEST(every_window_and_both_mirrors_occur_equally_often)
     param.mirror = true;
     expect_ok(transform_create(&param, &shape, true, NULL, &t));
     for (uint64_t g = 0; g < 12000; g++) {
+        record.mirror = g & 1;
         expect_ok(transform_apply(&t, &record, 5, 1, g, y));
         int left = (int)(y[0] < y[1] ? y[0] : y[1]);
         seen[left][y[0] > y[1]]++;

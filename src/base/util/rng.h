@@ -17,6 +17,7 @@ enum rng_stream {
     RNG_POOL = 7,   /* a: layer index, b: global sample index over the whole run */
     RNG_LOW_RANK,   /* a: layer index, b: twice the iteration, plus 1 for the second factor */
     RNG_WINDOWS,    /* a: 0, b: epoch, or a: 1, b: first sample of a window (input/shuffle.h) */
+    RNG_MIRROR,     /* a: data layer index, b: record */
 };
 
 struct rng {

@@ -132,12 +132,14 @@ static bool has_planes(const struct feeder *f)
 /* Delivers field 0 of one sample, through the transform if there is one, and planes of labels.
  * Layers in one order draw alike. */
 static int image_deliver(const struct feeder *f, const struct slot *slot, int sample,
-                         struct record *record)
+                         uint64_t number, struct record *record)
 {
+    const struct order order = order_of(f);
     uint64_t global = slot->first + (uint64_t)sample;
     size_t place = (size_t)sample * f->elems[0];
     float *values = slot->field[0] ? slot->field[0] + place : NULL;
 
+    record->mirror = order_mirrors(&order, global, number);
     if (has_planes(f))
         return transform_pair(&f->transform, record, f->o.seed, f->o.order_layer, global, values,
                               slot->field[1] + (size_t)sample * f->elems[1],
@@ -165,7 +167,7 @@ static int sample_deliver(const struct feeder *f, const struct pick *pick, const
     record->data = f->staging[0] + (size_t)pick->place * f->bytes[0];
     record->shape = f->source->field[0].shape;
     record->type = f->source->field[0].type;
-    return image_deliver(f, slot, pick->sample, record);
+    return image_deliver(f, slot, pick->sample, pick->record, record);
 }
 
 static int batch_fill(struct feeder *f, const struct slot *slot, struct record *record)
@@ -184,12 +186,13 @@ static int batch_fill(struct feeder *f, const struct slot *slot, struct record *
 /* Reads one sample of a source of single records into the batch. */
 static int sample_fill(struct feeder *f, const struct slot *slot, int sample, struct record *record)
 {
+    uint64_t number = record_of(f, slot->first + (uint64_t)sample);
+
     if (bad_records_read(&f->bad, f->source, f->has_transform ? &f->transform : NULL,
-                         f->o.bytes && !slot->field[0],
-                         record_of(f, slot->first + (uint64_t)sample), record))
+                         f->o.bytes && !slot->field[0], number, record))
         return -1;
     atomic_fetch_add_explicit(&f->records, 1, memory_order_relaxed);
-    if (image_deliver(f, slot, sample, record))
+    if (image_deliver(f, slot, sample, number, record))
         return -1;
     if (f->source->nfields > 1 && !has_planes(f))
         memcpy(slot->field[1] + (size_t)sample * f->elems[1], record_labels(record),

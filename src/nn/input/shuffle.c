@@ -66,6 +66,13 @@ uint64_t order_record(const struct order *order, uint64_t sample)
     return order_shuffled(&rng, sample % n, n);
 }
 
+bool order_mirrors(const struct order *order, uint64_t sample, uint64_t record)
+{
+    const struct rng rng = rng_make(order->seed, RNG_MIRROR, order->layer, record);
+
+    return (rng_below(&rng, 0, 2) + sample / order->nrecords) % 2 == 1;
+}
+
 static int compare_picks(const void *a, const void *b)
 {
     const struct pick *x = a, *y = b;

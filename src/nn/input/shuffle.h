@@ -28,7 +28,7 @@ enum { ORDER_BLOCK = 16, ORDER_WINDOW = 128 * ORDER_BLOCK };
 struct order {
     enum shuffle shuffle;
     uint64_t seed;
-    uint32_t layer; /* layer index that SHUFFLE_ALL draws with */
+    uint32_t layer; /* layer index that SHUFFLE_ALL and mirrors draw with */
     uint64_t nrecords;
 };
 
@@ -40,6 +40,11 @@ struct pick {
 };
 
 uint64_t order_record(const struct order *order, uint64_t sample);
+
+/* Returns true if the sample, which is that record, is to be mirrored: half of the records, drawn,
+ * in the first epoch, the others in the next, and so on (Jordan, "94% on CIFAR-10 in 3.29 Seconds
+ * on a Single GPU", 2024, section 3.6). */
+bool order_mirrors(const struct order *order, uint64_t sample, uint64_t record);
 
 /* Returns the first sample of `sample`'s window (SHUFFLE_WINDOWS); *size: samples in the window. */
 uint64_t order_window(const struct order *order, uint64_t sample, uint64_t *size);

@@ -18,7 +18,7 @@
 #include <string.h>
 
 /* Index of each random draw of a sample. */
-enum { DRAW_MIRROR, DRAW_ROW, DRAW_COLUMN, DRAW_FACTOR = AUGMENT_FREE_DRAW };
+enum { DRAW_ROW = 1, DRAW_COLUMN, DRAW_FACTOR = AUGMENT_FREE_DRAW };
 
 static const char *size_text(const struct shape *shape, char *buffer, size_t size)
 {
@@ -212,9 +212,10 @@ int transform_takes(const struct transform *t, enum source_type type)
                            "images of bytes, found floats");
 }
 
-static struct engine_window window_of(const struct transform *t, const struct shape *shape,
+static struct engine_window window_of(const struct transform *t, const struct record *record,
                                       const struct rng *rng)
 {
+    const struct shape *shape = &record->shape;
     int64_t rows = shape->dim[1] - t->out.dim[1], columns = shape->dim[2] - t->out.dim[2];
     struct engine_window window;
 
@@ -222,7 +223,7 @@ static struct engine_window window_of(const struct transform *t, const struct sh
     rows = rows < 0 ? 0 : rows;
     columns = columns < 0 ? 0 : columns;
     window = (struct engine_window){.top = (int32_t)(rows / 2), .left = (int32_t)(columns / 2)};
-    window.mirror = t->mirror && rng_below(rng, DRAW_MIRROR, 2);
+    window.mirror = t->mirror && record->mirror;
     if (t->crops && t->random_crop) {
         window.top = (int32_t)rng_below(rng, DRAW_ROW, (uint32_t)(rows + 1));
         window.left = (int32_t)rng_below(rng, DRAW_COLUMN, (uint32_t)(columns + 1));
@@ -272,7 +273,7 @@ int transform_cut(const struct transform *t, struct record *record, uint64_t see
     struct image_box box = filled(t, &record->shape);
     const int rows = box.height, columns = box.width;
 
-    *window = window_of(t, &record->shape, &rng);
+    *window = window_of(t, record, &rng);
     box.top = window->top;
     box.left = window->left;
     if (t->augment.attempts > 0) {
@@ -330,7 +331,7 @@ int transform_apply(const struct transform *t, struct record *record, uint64_t s
     if (transform_takes(t, record->type))
         return -1;
     if (floats)
-        window = window_of(t, &record->shape, &rng);
+        window = window_of(t, record, &rng);
     else if (strbuf_reserve(&record->cut, shape_elems(&t->out), "an image") ||
              transform_cut(t, record, seed, layer_index, sample, &window, record->cut.bytes))
         return -1;
@@ -386,7 +387,7 @@ int transform_pair(const struct transform *t, struct record *record, uint64_t se
     }
     if (transform_apply(t, record, seed, layer_index, sample, out))
         return -1;
-    window = window_of(t, &record->shape, &rng);
+    window = window_of(t, record, &rng);
     labels_cut(t, record, &window, labels);
     box = filled(t, &record->shape);
     size[0] = (float)box.height;
