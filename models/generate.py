@@ -398,14 +398,18 @@ def cifar10_fast():
     net.layer("data", "Data", top=("data", "label"), include=Message(phase=TRAIN),
               transform_param=Message(mirror=True, crop_size=32, mean_value=mean, scale=0.016),
               data_param=Message(source="data/cifar10-train-pad2.h5", batch_size=512, shuffle=True))
-    # tests score each image and its mirror image, columns in reverse
+    # tests score each image at three places, and its mirror images, columns in reverse
     test, tanh, columns = Message(phase=TEST), Message(approximate=True), ["column%d" % n for n in range(32)]
-    net.layer("images", "Data", top=("images", "label"), include=test,
-              transform_param=Message(crop_size=32, mean_value=mean, scale=0.016),
-              data_param=Message(source="data/cifar10-test.h5", batch_size=250))
-    net.layer("columns", "Slice", "images", columns, include=test, slice_param=Message(axis=3))
+    views = [("middle", 1), ("upper_left", 0), ("lower_right", 2)]
+    net.layer("images", "Data", top=("images", "label"), include=test, transform_param=Message(mean_value=mean, scale=0.016),
+              data_param=Message(source="data/cifar10-test-pad1.h5", batch_size=100))
+    net.layer("size", "DummyData", top="size", include=test, dummy_data_param=Message(shape=Message(dim=[1, 1, 32, 32])))
+    for view, offset in views:
+        net.layer(view, "Crop", ("images", "size"), view, include=test, crop_param=Message(axis=2, offset=offset))
+    net.layer("views", "Concat", [view for view, _ in views], "views", include=test, concat_param=Message(axis=0))
+    net.layer("columns", "Slice", "views", columns, include=test, slice_param=Message(axis=3))
     net.layer("mirrored", "Concat", columns[::-1], include=test, concat_param=Message(axis=3))
-    net.layer("data", "Concat", ("images", "mirrored"), include=test, concat_param=Message(axis=0))
+    net.layer("data", "Concat", ("views", "mirrored"), include=test, concat_param=Message(axis=0))
     net.params = [Message(lr_mult=0, decay_mult=0)]
     x = net.layer("gelu0", "GELU", net.conv("whiten", "data", 24, 2, bias=False, filler=msra()), gelu_param=tanh)
     net.params = []
@@ -422,11 +426,13 @@ def cifar10_fast():
         num_output=10, bias_term=False, weight_filler=Message(type="uniform", min=-0.0625, max=0.0625)))
     x = net.layer("scores", "Power", x, power_param=Message(scale=0.1111))
     net.layer("loss", "SoftmaxWithLoss", (x, "label"), include=Message(phase=TRAIN), loss_param=Message(label_smoothing=0.2))
-    net.layer("halves", "Slice", x, ("plain", "mirror"), include=test, slice_param=Message(axis=0))
-    net.layer("both", "Eltwise", ("plain", "mirror"), include=test)
-    net.layer("loss", "SoftmaxWithLoss", ("both", "label"), include=test)
-    net.layer("accuracy", "Accuracy", ("both", "label"), include=test)
-    net.layer("accuracy_plain", "Accuracy", ("plain", "label"), include=test)
+    scores = [view + "_scores" for view, _ in views]
+    scores += ["mirrored_" + view for view in scores]
+    net.layer("apart", "Slice", x, scores, include=test, slice_param=Message(axis=0))
+    net.layer("all", "Eltwise", scores, include=test, eltwise_param=Message(coeff=[0.25, 0.125, 0.125] * 2))
+    net.layer("loss", "SoftmaxWithLoss", ("all", "label"), include=test)
+    net.layer("accuracy", "Accuracy", ("all", "label"), include=test)
+    net.layer("accuracy_one_view", "Accuracy", (scores[0], "label"), include=test)
     net.write("cifar10_fast/train_val.prototxt")
     solver("cifar10_fast", FAST_SOLVER, weights="cifar10_fast_first.caffemodel.h5", type="Nesterov", test_iter=40, test_interval=196,
            test_initialization=False, base_lr=0.9, momentum=0.85, weight_decay=0.00133, lr_policy="poly", power=1.0, warmup_iter=225,

@@ -23,12 +23,12 @@ replay engine, profiles|H|632|src/nn/engine/replay/*
 CUDA engine|H|9817|cuda/*
 layers|H|4546|src/nn/layers/*
 net|H|3069|src/nn/net/*
-input: feeder, transform, lists, HDF5, names|H|3597|src/nn/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
-a new order in each epoch, reading ahead|N|258|src/nn/input/{ahead,shuffle}.*
+input: feeder, transform, lists, HDF5, names|H|3608|src/nn/input/{bad_records,class_names,database,feeder,hdf5,image_input,image_list,list,mean_file,source,source_internal,transform,watch}.*
+a new order in each epoch, reading ahead|N|270|src/nn/input/{ahead,shuffle}.*
 augmentation|c|231|src/nn/input/augment.*
 LMDB and LevelDB readers|N|785|src/nn/input/format/kv*.*
 JPEG, PNG, WebP, Datum|N|1336|src/nn/input/format/{datum,exif,image,image_internal,jpeg,png,webp}.*
-convert, mean: making data|c|1616|src/nn/convert/* src/app/commands/command_{convert,convert_images,mean}.c src/app/commands/image_stream.*
+convert, mean: making data|c|1619|src/nn/convert/* src/app/commands/command_{convert,convert_images,mean}.c src/app/commands/image_stream.*
 wire|H|2262|src/comm/wire/*
 plan: groups, chunks, schemes, costs|H|2672|src/comm/plan/{chunks,comm,cost,deal,for_schemes,plan,plan_internal,rails,scheme,tree}.*
 probe, cluster file|H|963|src/comm/plan/{cluster_file,probe,probe_serve}.*
@@ -47,7 +47,7 @@ weights in Caffe'"'"'s other form|N|276|src/nn/snapshot/weights.* src/app/comman
 report|N|2055|src/app/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/app/say/result.c
 CSV, TensorBoard|c|470|src/app/report/curves.* src/app/say/metrics.c
 trace, timeline|c|1047|src/base/trace/* src/comm/timeline/*
-trainer|H|4217|src/app/job/{course,job,nets,policy,rates,trainer_options}.* src/app/compute/{compute,net_exchange,place_updates}.* src/app/keep/scores.* src/app/say/{display,output,start_log,timing}.* src/app/loop/*
+trainer|H|4220|src/app/job/{course,job,nets,policy,rates,trainer_options}.* src/app/compute/{compute,net_exchange,place_updates}.* src/app/keep/scores.* src/app/say/{display,output,start_log,timing}.* src/app/loop/*
 moving average of the weights|N|204|src/app/compute/average.*
 dry run, made-up data|c|501|src/app/say/dry_run.* src/app/compute/fake_data.*
 agreement of ranks|N|1215|src/app/job/agree_job.* src/app/watch/agree_signals.c src/app/commands/handshake.* src/base/util/{agree,agreement,launcher,ranks}.*
@@ -59,7 +59,7 @@ doctor, device_query|c|1269|src/app/commands/{command_doctor,command_device_quer
 options, help, suggestions|N|1606|src/app/commands/{foreign_options,options*,output_guard}.* src/base/util/{choice,option,suggest,units}.*
 train, main|H|1049|src/app/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
 test, time, classify, extract, summary|N|2231|src/app/commands/{command_classify,command_extract,command_summary,command_test,command_time,model}.*
-util, the rest|H|3914|src/app/report/build_info.* src/nn/spec/h5*.* src/base/util/{alloc,clock,error,file,file_kind,finite,json,log,machine,median,owner,path,progress,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
+util, the rest|H|3915|src/app/report/build_info.* src/nn/spec/h5*.* src/base/util/{alloc,clock,error,file,file_kind,finite,json,log,machine,median,owner,path,progress,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
 '
 
 # Writes NAME|KIND|BUDGET|FILE|LINES of all files to $work/rows; fails where a file has no row, or two.

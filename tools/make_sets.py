@@ -245,9 +245,13 @@ def write(reader, path, source, arguments):
             file.attrs["classes"] = reader.names
         done = 0
         for data, labels in reader.pieces():
-            block = np.empty((len(data), *shape), np.uint8)
-            block[:] = colour[:, None, None]
-            block[:, :, pad:pad + height, pad:pad + width] = data.reshape(-1, *reader.shape)
+            block = data.reshape(-1, *reader.shape)
+            if arguments.reflect:
+                block = np.pad(block, [(0, 0), (0, 0), (pad, pad), (pad, pad)], "reflect")
+            elif pad:
+                block, inner = np.empty((len(data), *shape), np.uint8), block
+                block[:] = colour[:, None, None]
+                block[:, :, pad:pad + height, pad:pad + width] = inner
             images[done:done + len(data)] = block
             marks[done:done + len(data)] = labels
             done += len(data)
@@ -290,13 +294,17 @@ def parse_arguments():
     parser.add_argument("--classes", type=number(1, 256), metavar="N", help="mnist: labels are 0..N-1 (default 10)")
     parser.add_argument("--pad", type=number(0, 1024), default=0, metavar="N",
                         help="add a border of N pixels in the mean colour, so that crops of the old size fit")
+    parser.add_argument("--reflect", action="store_true", help="the border of --pad mirrors the pixels beside it")
     parser.add_argument("--gzip", type=number(0, 9), default=0, metavar="LEVEL",
                         help="compress, 1..9 (default 0: larger, but any record is read at once)")
     parser.add_argument("--count", type=number(1, 1000000), default=4000, metavar="N",
                         help="scenes: pictures to train with (default 4000; an eighth as many to test)")
     parser.add_argument("--seed", type=number(0, 2**31), default=1, metavar="N", help="scenes: another number gives others (default 1)")
     parser.add_argument("--force", action="store_true", help="replace DST.h5 if it exists")
-    return parser.parse_intermixed_args()
+    arguments = parser.parse_intermixed_args()
+    if arguments.reflect and not arguments.pad:
+        parser.error("--reflect needs --pad=N")
+    return arguments
 
 
 def main():

@@ -188,7 +188,7 @@ static const struct {
      "256x3x3; "
      "pool 256x1x1; scores 10",
      "loss",
-     "accuracy accuracy_plain loss"},
+     "accuracy accuracy_one_view loss"},
     /* what its trained weights hold */
     {"resnet20_cifar10",
      274847,

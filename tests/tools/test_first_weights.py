@@ -91,13 +91,14 @@ def test_net_trains_and_keeps_the_first_convolution():
             assert same == (name == "whiten"), name
 
 
-def test_tests_see_the_mirror_image():
-    run(PROGRAM, "extract", "--model=" + NET, "--weights=first.caffemodel.h5", "--blobs=images,data,plain,mirror,both", "--threads=1", "blobs.h5")
+def test_tests_see_six_views():
+    run(PROGRAM, "extract", "--model=" + NET, "--weights=first.caffemodel.h5", "--blobs=images,data,scores,all", "--threads=1", "blobs.h5")
     with h5py.File("blobs.h5") as f:
-        images, data = f["images"][()], f["data"][()]
-        assert (data == np.concatenate([images, images[:, :, :, ::-1]])).all()
-        np.testing.assert_allclose(f["both"][()], f["plain"][()] + f["mirror"][()], rtol=1e-5, atol=1e-6)
-        assert abs(f["plain"][()] - f["mirror"][()]).max() > 1e-4
+        images, data, scores = f["images"][()], f["data"][()], f["scores"][()].reshape(6, -1, 10)
+        views = np.concatenate([images[:, :, i:i + 32, i:i + 32] for i in (1, 0, 2)])
+        assert (data == np.concatenate([views, views[:, :, :, ::-1]])).all()
+        np.testing.assert_allclose(f["all"][()], np.average(scores, axis=0, weights=[2, 1, 1, 2, 1, 1]), rtol=1e-4, atol=1e-6)
+        assert all(abs(scores[0] - other).max() > 1e-4 for other in scores[1:])
 
 
 def test_refusals():
@@ -122,8 +123,8 @@ with tempfile.TemporaryDirectory() as place:
     os.chdir(place)
     os.mkdir("data")
     make_images("data/cifar10-train-pad2.h5", 200, 36, np.random.RandomState(1))
-    make_images("data/cifar10-test.h5", 50, 32, np.random.RandomState(2))
+    make_images("data/cifar10-test-pad1.h5", 50, 34, np.random.RandomState(2))
     for test in (test_first_convolution_whitens, test_others_begin_as_identities, test_net_trains_and_keeps_the_first_convolution,
-                 test_tests_see_the_mirror_image, test_refusals):
+                 test_tests_see_six_views, test_refusals):
         test()
     os.chdir("/")

@@ -112,6 +112,13 @@ class MakeSets(FolderCase):
         expected[:, 0, 2:-2, 2:-2] = self.images
         self.check(out, expected, self.labels)
 
+    def test_pad_can_mirror_the_pixels_beside_it(self):
+        self.put_idx()
+        out = self.path("x.h5")
+        self.good("mnist", self.dir, out, "--pad=2", "--reflect")
+        rows, columns = [2, 1, 0, 1, 2, 3, 2, 1], [2, 1, 0, 1, 2, 3, 4, 3, 2]
+        self.check(out, self.images[:, None][:, :, rows][:, :, :, columns], self.labels)
+
     def test_classes(self):
         self.labels[3] = 12
         self.put_idx()
@@ -349,6 +356,7 @@ class MakeSets(FolderCase):
                 (["mnist", self.dir, out, "--gzip=x"], "--gzip: expected a whole number, found 'x'"),
                 (["mnist", self.dir, out, "--classes=0"], "from 1 to 256"),
                 (["mnist", self.dir, out, "--pad=-1"], "from 0 to 1024"),
+                (["mnist", self.dir, out, "--reflect"], "--reflect needs --pad=N"),
                 (["mnist", self.dir, out, "--split=validation"], "invalid choice: 'validation'")]:
             done = self.run_tool(*arguments)
             self.assertEqual(done.returncode, 2)
