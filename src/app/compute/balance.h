@@ -2,8 +2,8 @@
  * ones. A worker's batch is its share, and its losses are weighted by samples (net_share_means). So
  * the mean over workers of losses and gradients is the mean over samples, in every scheme.
  *
- * Shares are even, given by hand, or found by timing a few passes. A run that is resumed on the same
- * hosts keeps its shares, which precede the plan in its snapshots. */
+ * Shares are even, given by hand, or found by timing a few passes. A run that is resumed on the
+ * same hosts keeps its shares, which precede the plan in its snapshots. */
 #ifndef POSEIDON_COMPUTE_BALANCE_H
 #define POSEIDON_COMPUTE_BALANCE_H
 

@@ -88,8 +88,8 @@ static int check_outputs(const struct net *net)
     return 0;
 }
 
-/* Creates the net to train, where shares may differ for this worker's. Without a given batch, the net
- * file's batch is the mean share. */
+/* Creates the net to train, where shares may differ for this worker's. Without a given batch, the
+ * net file's batch is the mean share. */
 static int create_training(struct compute *compute, struct job *job, struct layer_env *env)
 {
     int64_t turn = job->global_batch / (job->options->reproducible ? 1 : job->iter_size);

@@ -271,7 +271,7 @@ void output_log_start(const struct output *output, const char *notices, const ch
         engine_processor(job->options->engine, processor);
         LOG_INFO(job->log,
                  "Reproducible: %s, each a pass with its own BatchNorm statistics. The bits stay "
-                 "the same on any number of workers with the same processors and oneDNN (%s)",
+                 "the same on any number of workers, on the same processors and oneDNN (%s)",
                  units_count(job_grains(job), "grain").text,
                  processor[0] ? processor : "not known");
     }
