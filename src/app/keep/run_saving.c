@@ -186,20 +186,23 @@ bool run_saving_is_due(struct training_run *run, double since)
 {
     const struct saving_pace *pace = &run->job->options->snapshot_every;
     const struct snapshot_cost cost = snapshot_writer_cost(run->writer);
-    double apart = FIRST_SAVING_SECONDS, lasts = cost.seconds;
+    const struct run_ledger sum = run_ledger(run);
+    double apart = FIRST_SAVING_SECONDS, lasts = cost.seconds, each = run->stall + cost.work;
 
     if (pace->share <= 0)
         return pace->seconds > 0 && since >= pace->seconds;
     if (cost.pending)
         return false;
     if (lasts > 0)
-        apart = (run->stall + cost.work) / pace->share;
+        apart = each / pace->share;
+    if (lasts > 0 && sum.launches > 1)
+        apart = fmin(apart, sqrt(2 * each * (sum.trained + sum.repeated) / (double)sum.launches));
     if (fmax(apart, lasts) > RARE_SAVING_SECONDS && !run->told_pace) {
         run->told_pace = true;
         LOG_INFO(run->job->log,
                  "Snapshots are at least %s apart: one costs training %s, takes %s to reach the "
                  "disk, and --snapshot-every allows %g%% of the time",
-                 units_seconds(fmax(apart, lasts)).text, units_seconds(run->stall + cost.work).text,
+                 units_seconds(fmax(apart, lasts)).text, units_seconds(each).text,
                  units_seconds(lasts).text, 100 * pace->share);
     }
     return since >= apart;

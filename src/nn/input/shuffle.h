@@ -41,9 +41,8 @@ struct pick {
 
 uint64_t order_record(const struct order *order, uint64_t sample);
 
-/* Returns true if the sample, which is that record, is to be mirrored: half of the records, drawn,
- * in the first epoch, the others in the next, and so on (Jordan, "94% on CIFAR-10 in 3.29 Seconds
- * on a Single GPU", 2024, section 3.6). */
+/* Returns true if the sample, which is that record, is to be mirrored: half of the records in the
+ * first epoch, the others in the next (Jordan, "94% on CIFAR-10 in 3.29 Seconds", 2024, 3.6). */
 bool order_mirrors(const struct order *order, uint64_t sample, uint64_t record);
 
 /* Returns the first sample of `sample`'s window (SHUFFLE_WINDOWS); *size: samples in the window. */
