@@ -403,7 +403,8 @@ def cifar10_fast():
     views = [("middle", 1), ("upper_left", 0), ("lower_right", 2)]
     net.layer("images", "Data", top=("images", "label"), include=test, transform_param=Message(mean_value=mean, scale=0.016),
               data_param=Message(source="data/cifar10-test-pad1.h5", batch_size=100))
-    net.layer("size", "DummyData", top="size", include=test, dummy_data_param=Message(shape=Message(dim=[1, 1, 32, 32])))
+    # five axes: no image, whose size --input-shape would set
+    net.layer("size", "DummyData", top="size", include=test, dummy_data_param=Message(shape=Message(dim=[1, 1, 32, 32, 1])))
     for view, offset in views:
         net.layer(view, "Crop", ("images", "size"), view, include=test, crop_param=Message(axis=2, offset=offset))
     net.layer("views", "Concat", [view for view, _ in views], "views", include=test, concat_param=Message(axis=0))

@@ -60,10 +60,8 @@ static void make_batch(const struct transform *t, const struct shape record[SAMP
         uint8_t *bytes = malloc(shape_elems(&record[i]));
         for (size_t e = 0; e < shape_elems(&record[i]); e++)
             bytes[e] = (uint8_t)draw(0, 255);
-        struct record image = {.shape = record[i],
-                               .type = SOURCE_U8,
-                               .data = bytes,
-                               .mirror = draw(0, 1)};
+        struct record image = {
+            .shape = record[i], .type = SOURCE_U8, .data = bytes, .mirror = draw(0, 1)};
         ck_assert_int_eq(
             0, transform_apply(t, &image, 9, 2, first + (uint64_t)i, expected + (size_t)i * each));
         ck_assert_int_eq(0, transform_cut(t, &image, 9, 2, first + (uint64_t)i, &windows[i],

@@ -44,6 +44,10 @@ case $* in
     echo >>asked
     exit $(($(wc -l <asked) % 2))
     ;;
+*"-np 1 --host ${RESTS:-none} true") # not between trainings
+    [ ! -s calls ] || [ -e training ]
+    exit
+    ;;
 *"-np 1 --host ${DIES:-none} true") # but for the first time
     echo >>asked
     exit $(($(wc -l <asked) > 1))
@@ -53,6 +57,7 @@ esac
 printf '<%s>' "$@" | tee last | sed 's/<--bind-to><none>//; s/=keep-[0-9-]*>/=keep>/; s/<--snapshot-every=1%><--keep=2>//' >>calls
 echo >>calls
 play=$(head -n 1 plays)
+: >training
 sed -i 1d plays
 trap 'heard=1' USR1
 heard=
@@ -68,7 +73,7 @@ for word in $play; do
     asked) until [ "$(wc -l <asked)" -ge 7 ]; do sleep 0.05; done ;;
     hang) n=0; while [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done ;;
     @*) say "Snapshotting solver state to HDF5 file it's${newline:-} lenet_iter_${word#@}.solverstate.h5" ;;
-    *) exit "$word" ;;
+    *) rm training; exit "$word" ;;
     esac
 done
 END

@@ -15,7 +15,7 @@ struct list {
     float *value;       /* owned; count x nvalues */
     uint64_t *picture;  /* owned; count offsets of pictures of labels; NULL without LIST_PAIRS */
     uint64_t count;
-    uint64_t passed_over; /* a folder's hidden files, Thumbs.db and desktop.ini */
+    uint64_t passed_over;       /* a folder's hidden files, Thumbs.db and desktop.ini */
     struct class_names classes; /* names of the class folders, else none; owned */
 };
 
@@ -33,9 +33,9 @@ int list_read_file(struct list *list, const char *path, int nvalues);
 
 /* Reads a folder with a folder of images for every class. Classes in the order of names have labels
  * 0, 1, ...; images follow in the order of names, those of subfolders last. Hidden files,
- * Thumbs.db and desktop.ini are passed over; all other files are taken for images. If `classes` is not NULL, this file of names
- * (class_names_read) lists the classes, with or without a folder. Errors: unreadable, no class
- * folders or only one, a folder that is not a class, no images. */
+ * Thumbs.db and desktop.ini are passed over; all other files are taken for images. If `classes` is
+ * not NULL, this file of names (class_names_read) lists the classes, with or without a folder.
+ * Errors: unreadable, no class folders or only one, a folder that is not a class, no images. */
 int list_read_folder(struct list *list, const char *path, const char *classes);
 
 /* Adds a file, or all files of a folder and its subfolders, in the order of names. inside: paths

@@ -29,7 +29,7 @@ struct record {
     struct strbuf cut;               /* memory for transform_apply */
     struct strbuf label_file;        /* the picture of labels as stored; empty: none */
     struct image label_decoded;      /* the decoded picture of labels */
-    bool mirror;  /* true if a transform that mirrors is to mirror this one */
+    bool mirror;                     /* true if a transform that mirrors is to mirror this one */
     bool damaged; /* true if reading failed because of the record's content, not the disk */
 };
 
