@@ -102,8 +102,8 @@ ask() { # HOST
     timeout 20 $launch -np 1 --host "$1" true </dev/null >"$folder/said.$1" 2>&1
 }
 
-# Which of these hosts answer, one a line, in their order. A host that refuses is asked twice: mpirun may still clear away
-# there what the last training left. mpirun's own environment may name other hosts.
+# Which of these hosts answer, one a line, in their order. A host that refuses is asked twice: of several mpirun that start at
+# once, one may fail to make the folder that they share. mpirun's own environment may name other hosts.
 answering() {
     for host; do
         { { ask "$host" || { [ $? -ne 124 ] && sleep 1 && ask "$host"; }; } && : >"$folder/answers.$host"; } &

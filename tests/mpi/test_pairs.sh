@@ -10,6 +10,7 @@ done
 # Lines: MESSAGE | OPTIONS. Four at a time: most of it is start and end.
 cat >pairs <<'END'
 --global-batch=7 cannot be shared: iter_size 3 makes 3 shares; expected a multiple, such as --global-batch=6 | --global-batch=7 --set iter_size=3
+--global-batch=7 cannot be shared: iter_size 3 makes 3 shares; expected a multiple, such as --global-batch=6 | --global-batch=7 --balance=1,1 --set iter_size=3
 --global-batch=1 cannot be shared: 2 workers times iter_size 1 makes 2 shares; expected a multiple, such as --global-batch=2 | --global-batch=1
 --global-batch=7 cannot be shared: 2 workers times iter_size 1 makes 2 shares; .* --global-batch=6 | --global-batch=7 --tune=drop-stragglers=1
 --global-batch=7 cannot be shared: 2 workers .* --global-batch=6 | --global-batch=7 --comm=none

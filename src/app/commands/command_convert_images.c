@@ -268,9 +268,6 @@ static int list_open(const struct request *r, struct list *list)
         return list_read_file(list, r->source, 0);
     if (list_read_folder(list, r->source, r->classes))
         return -1;
-    if (list->passed_over)
-        fprintf(stderr, "%s passed over: hidden, Thumbs.db or desktop.ini\n",
-                units_count((long long)list->passed_over, "file").text);
     if (!r->classes) {
         warn_of_empty_classes(r, list);
         warn_of_numbers(&list->classes);
@@ -484,6 +481,9 @@ static int conversion_open(struct conversion *c)
 
     if (outputs_check(c) || list_open(r, &c->list))
         return -1;
+    if (c->list.passed_over)
+        fprintf(stderr, "%s passed over: hidden, Thumbs.db or desktop.ini\n",
+                units_count((long long)c->list.passed_over, "file").text);
     c->shuffled = r->shuffle < 0 ? path_is_folder(r->source) : r->shuffle > 0;
     if (r->seed >= 0 && !c->shuffled && r->split == 0)
         return error_set("--seed has no effect without --shuffle or --split");

@@ -319,12 +319,12 @@ int job_find_threads_all(struct job *job)
     cores_enter(&job->cores, CORES_ALL);
     return 0;
 }
+
 /* Returns true if workers can take unlike shares of `parts` samples or grains. */
 static bool can_differ(const struct job *job, int64_t parts)
 {
-    const struct exchange_options *o = &job->options->exchange;
-
-    return parts >= job->nworkers && o->drop == 0 && o->comm.policy != COMM_NONE && !job->blank;
+    return parts >= job->nworkers && !job->blank && job->options->exchange.drop == 0 &&
+           job->options->exchange.comm.policy != COMM_NONE;
 }
 
 int job_keep_batch(struct job *job, int64_t kept)
