@@ -13,7 +13,7 @@ most=84000
 rows='
 prototxt: reader, printer, places, suggestions|H|2433|src/nn/spec/{doc,field,kind,names,print,read,scan,suggest_field,text,text_internal,text_value}.*
 net definition: rules, stages, overrides|H|781|src/nn/spec/{netdef,netstate,override}.*
-.caffemodel reader|H|1057|src/nn/spec/{modelfile,proto,stored_blob}.*
+.caffemodel reader|H|1058|src/nn/spec/{modelfile,proto,stored_blob}.*
 old forms V0 and V1, upgrade|N|689|src/nn/spec/upgrade*.* src/app/commands/command_upgrade.c
 engine seam: operators, checks|H|2778|src/nn/engine/{engine,engine_internal,image_plane,normal,op_check*,op_size,ops,roofline,tensor}.*
 device: memory, copies, codecs, rules, sums|H|1515|src/base/device/{codec,device,group,half,host,host_device,kernel,owned,rule,vector}.*
@@ -41,9 +41,9 @@ exchange: ranks to a running sync|H|1520|src/comm/exchange/*
 forecast, plan|H|1784|src/app/forecast/* src/app/commands/{command_plan,plan_json,plan_print}.*
 libposeidon|H|1298|src/comm/library/{library,option_string,poseidon,start,state}.*
 libposeidon: tensors on GPUs|H|297|src/comm/library/place.* src/base/device/module.*
-snapshots in Caffe'"'"'s two forms|H|2930|src/nn/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
-kept snapshots, the run and its lock|N|2694|src/app/keep/{snapshot_writer,kept_list,prefix_lock}.* src/app/keep/run*.*
-weights in Caffe'"'"'s other form|N|276|src/nn/snapshot/weights.* src/app/commands/command_convert_weights.c
+snapshots in Caffe'"'"'s two forms|H|2910|src/nn/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
+kept snapshots, the run and its lock|N|2698|src/app/keep/{snapshot_writer,kept_list,prefix_lock}.* src/app/keep/run*.*
+weights in Caffe'"'"'s other form|N|278|src/nn/snapshot/weights.* src/app/commands/command_convert_weights.c
 report|N|2055|src/app/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/app/say/result.c
 CSV, TensorBoard|c|470|src/app/report/curves.* src/app/say/metrics.c
 trace, timeline|c|1047|src/base/trace/* src/comm/timeline/*
@@ -59,7 +59,7 @@ doctor, device_query|c|1269|src/app/commands/{command_doctor,command_device_quer
 options, help, suggestions|N|1606|src/app/commands/{foreign_options,options*,output_guard}.* src/base/util/{choice,option,suggest,units}.*
 train, main|H|1049|src/app/commands/{command_train,command_version,commands,main,train_checks,train_options}.*
 test, time, classify, extract, summary|N|2231|src/app/commands/{command_classify,command_extract,command_summary,command_test,command_time,model}.*
-util, the rest|H|3915|src/app/report/build_info.* src/nn/spec/h5*.* src/base/util/{alloc,clock,error,file,file_kind,finite,json,log,machine,median,owner,path,progress,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
+util, the rest|H|3920|src/app/report/build_info.* src/nn/spec/h5*.* src/base/util/{alloc,clock,crc32c,error,file,file_kind,finite,json,log,machine,median,owner,path,progress,rng,rng_blocks,sha256,strbuf,thread,topology,utf8,workers}.*
 '
 
 # Writes NAME|KIND|BUDGET|FILE|LINES of all files to $work/rows; fails where a file has no row, or two.

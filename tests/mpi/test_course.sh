@@ -166,7 +166,7 @@ for form in HDF5:.h5 BINARYPROTO:; do
     solver "snapshot_format: ${form%:*}" 'snapshot: 10' 'max_iter: 30'
     ends 0 '' 1
     cp "x_iter_20.caffemodel$end" "x_iter_30.caffemodel$end"
-    pair="x_iter_30.caffemodel$end: the model has the parameters of iteration 20, SHA-256 [0-9a-f]*, but its state belongs to iteration 30"
+    pair="x_iter_30.caffemodel$end: the model has the parameters of iteration 20, CRC-32C [0-9a-f]*, but its state belongs to iteration 30"
     ends 1 "$pair" 1 --snapshot="x_iter_30.solverstate$end" --max-iter=40
     ends 0 "Ignoring .*x_iter_30.solverstate$end: .*$pair" 1 --resume --max-iter=40 --summary=run.json
     same "$form: first iteration" 20 "$(json_value run.json first_iteration)"

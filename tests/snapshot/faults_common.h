@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -31,6 +32,7 @@ static char folder[] = "/tmp/poseidon-faults-XXXXXX";
 enum call { OPEN, WRITE, FSYNC, RENAME, CLOSE, CALLS };
 
 #define SHORT_WRITE (-1) /* in the place of an error */
+#define KILLED      (-2) /* likewise: the process ends in this call */
 
 static _Atomic int armed = CALLS; /* which call is to fail; CALLS: none */
 static _Atomic int countdown;     /* at which one of its kind */
@@ -43,6 +45,8 @@ static inline bool fails(enum call call)
         return false;
     atomic_fetch_add(&failed, 1);
     errno = atomic_load(&error);
+    if (atomic_load(&error) == KILLED)
+        raise(SIGKILL);
     return true;
 }
 

@@ -1,6 +1,7 @@
 /* Every system call of the writer of snapshots failing once, and values that are not finite. */
 #define _GNU_SOURCE
 #include <math.h>
+#include <sys/wait.h>
 
 #include "tests/snapshot/faults_common.h"
 
@@ -64,6 +65,33 @@ START_TEST(every_system_call_may_fail_once)
 }
 END_TEST
 
+/* Killed while the first of its files is forced to the disk, a snapshot is there already. _i: the
+ * form. */
+START_TEST(a_snapshot_counts_before_the_disk_has_it)
+{
+    struct work work;
+    struct checkpoint *checkpoint;
+    char prefix[256];
+    int status = 0;
+    pid_t child;
+
+    open_work(&work);
+    snprintf(prefix, sizeof prefix, "%s/early-%d", folder, _i);
+    ck_assert_int_eq(checkpoint_create(work.made.net, 1, NULL, &checkpoint), 0);
+    child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        arm(FSYNC, 1, KILLED);
+        _exit(save(&work, checkpoint, prefix, _i, 2, 20));
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    check_saved(&work, prefix, _i, 2, 20, "killed before the disk has it");
+    checkpoint_destroy(checkpoint);
+    close_work(&work);
+}
+END_TEST
+
 static const float nothings[] = {NAN, INFINITY, -INFINITY};
 
 /* _i: which, and where: in a parameter, in the history. */
@@ -114,5 +142,6 @@ SUITE_IN(folder, "faults")
     TCase *tcase = suite_case(suite, "faults");
 
     tcase_add_loop_test(tcase, every_system_call_may_fail_once, 0, 2 * CALLS);
+    tcase_add_loop_test(tcase, a_snapshot_counts_before_the_disk_has_it, 0, 2);
     tcase_add_loop_test(tcase, what_is_not_finite_is_neither_written_nor_read, 0, 6);
 }

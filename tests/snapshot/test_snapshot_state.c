@@ -96,12 +96,12 @@ START_TEST(state_comes_back_and_h5py_reads_it)
         return;
     ck_assert_str_eq(text, "current_step int32 1: 3\n"
                            "data_cursor uint64 1: 64000\n"
+                           "global_batch int64 1: 9.22337e+18\n"
                            "history/\n"
                            "history/0 float32 2x1x3x3: 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
                            "history/1 float32 2: 0 2.5\n"
                            "iter int32 1: 1e+06\n"
                            "learned_net text scalar: gr\xc3\xbcn/m_iter_1000000.caffemodel.h5\n"
-                           "@global_batch 9223372036854775807\n"
                            "version\n");
 }
 END_TEST

@@ -6,15 +6,13 @@
  * (tests/cluster/VALIDATION.md).
  *
  * tf-ps: TensorFlow up to 1.3, by its code and by measurements in its issues, without any figure of
- * Zhang et al. replica_device_setter places every variable on one server, in turn. A gradient is
- * sent as soon as it exists. The SyncReplicasOptimizer of that time puts all gradients of a
- * variable into one tensor (dequeue_many), adds them up, and allows no read before all variables
- * are updated. Then all variables are requested at once and share the connections, so that large
- * ones arrive together: forward waits for all. A thread of the requesting process (RecvTensor) puts
- * a tensor together: 0.9 GB/s (issue 6116) by a benchmark of 10 MB (4498), 569 MB/s for 128 MB
- * (6256), since gRPC moved all remaining slices for each slice taken (grpc/grpc 8975). Both figures
- * give 0.947 GB/s, and half of it at 193 MB. Eight callers of one process got 2.555 GB/s (6116). 30
- * tiny tensors took 1.46 ms longer than one (pull request 7466): 50 us each.
+ * Zhang et al. replica_device_setter places each variable on one server, in turn. A gradient leaves
+ * as soon as it exists; the SyncReplicasOptimizer of that time allows no read before all variables
+ * are updated. Then all are requested at once and share the connections: forward waits for all. A
+ * thread of the requesting process puts a tensor together: 0.9 GB/s for 10 MB (issues 6116, 4498),
+ * 569 MB/s for 128 MB (6256), since gRPC moved all remaining slices for each slice taken (grpc/grpc
+ * 8975): 0.947 GB/s, and half of it at 193 MB. Eight callers of one process got 2.555 GB/s (6116).
+ * 30 tiny tensors took 1.46 ms longer than one (pull request 7466): 50 us each.
  *
  * ring: Sergeev and Del Balso, arXiv 1802.05799: one ring allreduce at a time, over all that is
  * ready at the end of a cycle, up to a fusion buffer; Horovod of 2017 used 64 MB and 5 ms. */

@@ -131,8 +131,9 @@ int saving_pace_parse(const char *option, const char *text, void *target);
 
 /* Returns true if --snapshot-every wants a snapshot `since` seconds after the last one. With a
  * fraction P%: if the last snapshot's cost, training's stall plus the writer's processor time, is
- * at most P% of `since`. A run of many starts saves sooner, where that loses less (Young, CACM
- * 17(9), 1974). Logs once if snapshots become rare. Rank 0. */
+ * at most P% of `since`. A run of many starts saves sooner where that loses less (Young, CACM
+ * 17(9), 1974); so does a young run, at most at four times P%. Logs once if snapshots become rare.
+ * Rank 0. */
 bool run_saving_is_due(struct training_run *run, double since);
 
 /* Writes copied snapshots and unlocks the prefix after a failure, whose error message is kept. */

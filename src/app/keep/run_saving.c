@@ -17,8 +17,9 @@
 /* Seconds of retrying the last snapshot: at least, and after a failure; without a time limit. */
 enum { LAST_TRIES_SECONDS = 15, LONG_TRIES_SECONDS = 600 };
 
-/* With --snapshot-every=P%: seconds before the first snapshot; least gap that is logged as rare. */
-enum { FIRST_SAVING_SECONDS = 1, RARE_SAVING_SECONDS = 60 };
+/* With --snapshot-every=P%: seconds before the first snapshot; least gap that is logged as rare;
+ * seconds between faults, where nothing is known of them; most that a first start may use of P%. */
+enum { FIRST_SAVING_SECONDS = 1, RARE_SAVING_SECONDS = 60, UNKNOWN_SECONDS = 300, MOST_SHARES = 4 };
 
 #define USUAL_SAVING_Bps 50e6 /* assumed before the first snapshot: a busy file server's rate */
 
@@ -193,10 +194,11 @@ bool run_saving_is_due(struct training_run *run, double since)
         return pace->seconds > 0 && since >= pace->seconds;
     if (cost.pending)
         return false;
-    if (lasts > 0)
-        apart = each / pace->share;
-    if (lasts > 0 && sum.launches > 1)
-        apart = fmin(apart, sqrt(2 * each * (sum.trained + sum.repeated) / (double)sum.launches));
+    if (lasts > 0) { /* by the share, or by Young's rule, if that saves sooner */
+        double between = (UNKNOWN_SECONDS + sum.trained + sum.repeated) / (double)sum.launches;
+        double least = sum.launches > 1 ? 0 : each / pace->share / MOST_SHARES;
+        apart = fmin(each / pace->share, fmax(least, sqrt(2 * each * between)));
+    }
     if (fmax(apart, lasts) > RARE_SAVING_SECONDS && !run->told_pace) {
         run->told_pace = true;
         LOG_INFO(run->job->log,

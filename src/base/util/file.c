@@ -54,19 +54,24 @@ static int sync_folder_of(const char *path)
     return status;
 }
 
+int file_sync(const char *path)
+{
+    return error_status(sync_path(path, 0, "") || sync_folder_of(path));
+}
+
+/* Moves `temp` to `path`; on failure, also of an earlier step (`status`), removes it. */
+static int move(const char *temp, const char *path, int status)
+{
+    if (!status && TEMP_FAILURE_RETRY(rename(temp, path)) != 0)
+        status = error_set("cannot rename '%s' to '%s': %s", temp, path, strerror(errno));
+    if (status)
+        unlink(temp);
+    return status;
+}
+
 int file_commit(const char *temp, const char *path)
 {
-    if (sync_path(temp, 0, ""))
-        goto fail;
-    if (TEMP_FAILURE_RETRY(rename(temp, path)) != 0) {
-        error_set("cannot rename '%s' to '%s': %s", temp, path, strerror(errno));
-        goto fail;
-    }
-    return sync_folder_of(path);
-
-fail:
-    unlink(temp);
-    return -1;
+    return error_status(move(temp, path, sync_path(temp, 0, "")) || sync_folder_of(path));
 }
 
 int file_probe(const char *path)
@@ -145,10 +150,8 @@ int file_writer_close(struct file_writer *writer, int status)
             writer->error = errno;
         if (!status && writer->error)
             status = error_set("cannot write '%s': %s", writer->path, strerror(writer->error));
-        if (status)
-            unlink(writer->temp);
-        else
-            status = file_commit(writer->temp, writer->path);
+        status = status || writer->unsynced ? move(writer->temp, writer->path, status)
+                                            : file_commit(writer->temp, writer->path);
     } else {
         status = -1;
     }

@@ -20,6 +20,9 @@ char *file_temp_name(const char *path);
  * removes `temp` and leaves `path` unchanged. */
 int file_commit(const char *temp, const char *path);
 
+/* Forces a file and its folder's entry to the disk. */
+int file_sync(const char *path);
+
 /* Copies the file `from` to `path`, whole or not at all. */
 int file_copy(const char *from, const char *path);
 
@@ -45,6 +48,7 @@ struct file_writer {
     char *buffer;
     size_t used;
     int fd, error; /* error: errno of the first failure, or 0 */
+    bool unsynced; /* set by the caller, who calls file_sync after file_writer_close */
 };
 
 int file_writer_open(struct file_writer *writer, const char *path);

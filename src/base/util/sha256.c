@@ -3,10 +3,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#if defined __x86_64__ && defined __GNUC__
-#include <cpuid.h>
-#include <immintrin.h>
-#endif
 
 /* Fractional parts of the cube roots of the first 64 primes (4.2.2). */
 static const uint32_t K[64] = {
@@ -32,7 +28,7 @@ static uint32_t load_be32(const unsigned char *p)
 
 /* Compresses blocks of 64 bytes. Instead of moving a..h by one place every round, names move: a is
  * at -t, b at 1 - t, and so on, modulo 8. Unrolled by 8 rounds, s[] becomes registers. */
-static void compress_plain(uint32_t state[8], const unsigned char *block, size_t blocks)
+static void compress(uint32_t state[8], const unsigned char *block, size_t blocks)
 {
 #define AT(i) s[((i)-t) & 7]
     for (; blocks > 0; blocks--, block += 64) {
@@ -65,67 +61,6 @@ static void compress_plain(uint32_t state[8], const unsigned char *block, size_t
 #undef AT
 }
 
-#if defined __x86_64__ && defined __GNUC__
-/* Compresses blocks by the processor's SHA extensions, five times as fast: else a snapshot's digest
- * takes more of a core than the rest of writing a snapshot. sha256rnds2 computes two rounds from
- * (a, b, e, f) and (c, d, g, h), the first in the highest place. It returns the new (a, b, e, f);
- * the old (a, b, e, f) become the new (c, d, g, h). */
-__attribute__((target("sha,sse4.1"))) static void
-compress_sha(uint32_t state[8], const unsigned char *block, size_t blocks)
-{
-    const __m128i big_endian = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
-    __m128i abef = _mm_set_epi32((int)state[0], (int)state[1], (int)state[4], (int)state[5]);
-    __m128i cdgh = _mm_set_epi32((int)state[2], (int)state[3], (int)state[6], (int)state[7]);
-
-    for (; blocks > 0; blocks--, block += 64) {
-        __m128i abef_before = abef, cdgh_before = cdgh, w[4];
-
-        for (int i = 0; i < 4; i++)
-            w[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)block + i), big_endian);
-#pragma GCC unroll 16
-        for (int i = 0; i < 16; i++) {
-            __m128i *first = &w[i % 4], last = w[(i + 3) % 4];
-            __m128i sum = _mm_add_epi32(*first, _mm_loadu_si128((const __m128i *)(K + 4 * i)));
-
-            cdgh = _mm_sha256rnds2_epu32(cdgh, abef, sum);
-            abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(sum, 0x0e));
-            *first = _mm_add_epi32(_mm_sha256msg1_epu32(*first, w[(i + 1) % 4]),
-                                   _mm_alignr_epi8(last, w[(i + 2) % 4], 4));
-            *first = _mm_sha256msg2_epu32(*first, last); /* the last four words are not used */
-        }
-        abef = _mm_add_epi32(abef, abef_before);
-        cdgh = _mm_add_epi32(cdgh, cdgh_before);
-    }
-    state[0] = (uint32_t)_mm_extract_epi32(abef, 3);
-    state[1] = (uint32_t)_mm_extract_epi32(abef, 2);
-    state[2] = (uint32_t)_mm_extract_epi32(cdgh, 3);
-    state[3] = (uint32_t)_mm_extract_epi32(cdgh, 2);
-    state[4] = (uint32_t)_mm_extract_epi32(abef, 1);
-    state[5] = (uint32_t)_mm_extract_epi32(abef, 0);
-    state[6] = (uint32_t)_mm_extract_epi32(cdgh, 1);
-    state[7] = (uint32_t)_mm_extract_epi32(cdgh, 0);
-}
-
-static bool has_sha(void)
-{
-    unsigned a, b, c, d;
-
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_SHA) &&
-           __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_1);
-}
-#else
-#define compress_sha compress_plain
-static bool has_sha(void)
-{
-    return false;
-}
-#endif
-
-static void compress(struct sha256 *hash, const unsigned char *block, size_t blocks)
-{
-    (hash->plain ? compress_plain : compress_sha)(hash->state, block, blocks);
-}
-
 void sha256_init(struct sha256 *hash)
 {
     /* Fractional parts of the square roots of the first 8 primes (5.3.3). */
@@ -134,7 +69,6 @@ void sha256_init(struct sha256 *hash)
 
     memcpy(hash->state, initial, sizeof initial);
     hash->bytes = 0;
-    hash->plain = !has_sha();
 }
 
 void sha256_update(struct sha256 *hash, const void *data, size_t bytes)
@@ -153,9 +87,9 @@ void sha256_update(struct sha256 *hash, const void *data, size_t bytes)
         bytes -= take;
         if (have + take < 64)
             return;
-        compress(hash, hash->block, 1);
+        compress(hash->state, hash->block, 1);
     }
-    compress(hash, p, bytes / 64);
+    compress(hash->state, p, bytes / 64);
     if (bytes % 64 > 0)
         memcpy(hash->block, p + bytes / 64 * 64, bytes % 64);
 }

@@ -2,7 +2,6 @@
 #ifndef POSEIDON_UTIL_SHA256_H
 #define POSEIDON_UTIL_SHA256_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,7 +11,6 @@ struct sha256 {
     uint32_t state[8];
     uint64_t bytes;          /* bytes hashed so far */
     unsigned char block[64]; /* bytes that wait for a full block, fewer than 64 */
-    bool plain;              /* computes without SHA extensions of the processor */
 };
 
 void sha256_init(struct sha256 *hash);

@@ -1,23 +1,23 @@
 /* The state that a resumed run needs beside its values, as bytes: a head, floats (arena by arena,
- * in sync's order), the description of the run and the plan as texts, and a digest. */
+ * in sync's order), the description of the run and the plan as texts, and a checksum. */
 #include "library/library.h"
 
 #include "util/agree.h"
 #include "util/agreement.h"
 #include "util/alloc.h"
+#include "util/crc32c.h"
 #include "util/error.h"
-#include "util/sha256.h"
 #include "util/strbuf.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { DIGEST_BYTES = 32 };
-static const char magic[16] = "poseidon state 2";
+enum { SUM_BYTES = sizeof(uint32_t) };
+static const char magic[16] = "poseidon state 3";
 
 struct head {
     char magic[16];
-    uint64_t bytes, floats; /* number of all bytes, digest included; bytes of the floats */
+    uint64_t bytes, floats; /* number of all bytes, checksum included; bytes of the floats */
     uint64_t about, plan;   /* bytes of the texts, each with its NUL */
     int64_t iteration;      /* first iteration to come */
     double rate;
@@ -40,17 +40,8 @@ static struct head describe_state(const struct poseidon *p)
                         .rate = (double)p->rates[iteration % 2]};
 
     memcpy(head.magic, magic, sizeof magic);
-    head.bytes = sizeof head + head.floats + head.about + head.plan + DIGEST_BYTES;
+    head.bytes = sizeof head + head.floats + head.about + head.plan + SUM_BYTES;
     return head;
-}
-
-static void digest_state(const void *bytes, size_t count, unsigned char out[DIGEST_BYTES])
-{
-    struct sha256 hash;
-
-    sha256_init(&hash);
-    sha256_update(&hash, bytes, count - DIGEST_BYTES);
-    sha256_final(&hash, out);
 }
 
 /* ---- out ---- */
@@ -85,6 +76,7 @@ int poseidon_state_get(struct poseidon *p, void *buffer, size_t room)
 {
     struct head head;
     char *out = buffer;
+    uint32_t sum;
 
     if (poseidon_wait_all(p))
         return -1;
@@ -101,7 +93,8 @@ int poseidon_state_get(struct poseidon *p, void *buffer, size_t room)
     memcpy(out, &head, sizeof head);
     memcpy(out + sizeof head + head.floats, strbuf_text(&p->about), head.about);
     memcpy(out + sizeof head + head.floats + head.about, p->plan_text, head.plan);
-    digest_state(out, head.bytes, (unsigned char *)out + head.bytes - DIGEST_BYTES);
+    sum = crc32c(0, out, head.bytes - SUM_BYTES);
+    memcpy(out + head.bytes - SUM_BYTES, &sum, SUM_BYTES);
     return 0;
 }
 
@@ -109,8 +102,8 @@ int poseidon_state_get(struct poseidon *p, void *buffer, size_t room)
 
 static int check_bytes(const void *bytes, size_t count)
 {
-    unsigned char digest[DIGEST_BYTES];
     struct head head;
+    uint32_t sum;
 
     if (!bytes || count < sizeof head || memcmp(bytes, magic, sizeof magic) != 0)
         return error_set(
@@ -121,10 +114,10 @@ static int check_bytes(const void *bytes, size_t count)
         return error_set(
             "poseidon_state_set: found %zu bytes of a state of %llu: give the whole state", count,
             (unsigned long long)head.bytes);
-    digest_state(bytes, count, digest);
-    if (memcmp((const char *)bytes + count - DIGEST_BYTES, digest, DIGEST_BYTES) != 0 ||
-        head.about < 2 || head.plan < 1)
-        return error_set("poseidon_state_set: the state is damaged: its digest does not match");
+    sum = crc32c(0, bytes, count - SUM_BYTES);
+    if (memcmp((const char *)bytes + count - SUM_BYTES, &sum, SUM_BYTES) != 0 || head.about < 2 ||
+        head.plan < 1)
+        return error_set("poseidon_state_set: the state is damaged: its checksum does not match");
     return 0;
 }
 
@@ -134,7 +127,7 @@ static int keep_state(struct poseidon *p, const void *bytes, size_t count, struc
         return -1;
     memcpy(p->state, bytes, count);
     memcpy(head, bytes, sizeof *head);
-    return alloc_text(&p->plan_text, p->state + head->bytes - DIGEST_BYTES - head->plan,
+    return alloc_text(&p->plan_text, p->state + head->bytes - SUM_BYTES - head->plan,
                       "the state's plan");
 }
 

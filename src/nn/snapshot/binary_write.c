@@ -6,8 +6,6 @@
 #include "spec/caffe.pb-c.h"
 #include "spec/proto.h"
 #include "util/alloc.h"
-#include "util/file.h"
-#include "util/sha256.h"
 
 #include <endian.h>
 #include <stdlib.h>
@@ -17,47 +15,33 @@
 enum { BLOB_DATA = 5, BLOB_SHAPE = 7, SHAPE_DIM = 1 };
 enum { NET_NAME = 1, NET_LAYER = 100, LAYER_BLOBS = 7 };
 
-#define PIECE 4096 /* floats converted at a time */
-
-/* A file being written, and the SHA-256 of its content so far. */
-struct output {
-    struct file_writer file;
-    struct sha256 sum;
-};
-
-static void put_bytes(struct output *to, const void *bytes, size_t count)
-{
-    file_writer_put(&to->file, bytes, count);
-    sha256_update(&to->sum, bytes, count);
-}
-
-static void put_varint(struct output *to, uint64_t value)
+static void put_varint(struct snapshot_output *to, uint64_t value)
 {
     unsigned char bytes[10] = {0};
     size_t count = proto_put_varint(bytes, value);
 
-    put_bytes(to, bytes, count);
+    snapshot_put(to, bytes, count);
 }
 
-static void put_number(struct output *to, uint32_t field, uint64_t value)
+static void put_number(struct snapshot_output *to, uint32_t field, uint64_t value)
 {
     put_varint(to, (uint64_t)field << 3 | PROTO_VARINT);
     put_varint(to, value);
 }
 
-static void put_head(struct output *to, uint32_t field, uint64_t bytes)
+static void put_head(struct snapshot_output *to, uint32_t field, uint64_t bytes)
 {
     put_varint(to, (uint64_t)field << 3 | PROTO_BYTES);
     put_varint(to, bytes);
 }
 
-static void put_string_field(struct output *to, uint32_t field, const char *text)
+static void put_string_field(struct snapshot_output *to, uint32_t field, const char *text)
 {
     put_head(to, field, strlen(text));
-    put_bytes(to, text, strlen(text));
+    snapshot_put(to, text, strlen(text));
 }
 
-static void put_text(struct output *to, uint32_t field, const char *text)
+static void put_text(struct snapshot_output *to, uint32_t field, const char *text)
 {
     if (text != NULL && text[0] != '\0')
         put_string_field(to, field, text);
@@ -93,39 +77,14 @@ static uint64_t blob_bytes(const struct snapshot_blob *blob)
     return bytes;
 }
 
-/* Writes floats as little-endian bytes. */
-static void store_floats(unsigned char *bytes, const float *values, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        uint32_t bits;
-
-        memcpy(&bits, &values[i], sizeof bits);
-        bits = htole32(bits);
-        memcpy(bytes + 4 * i, &bits, sizeof bits);
-    }
-}
-
-static void put_floats(struct output *to, const float *values, size_t count)
-{
-    unsigned char bytes[PIECE * 4] = {0};
-
-    for (size_t done = 0; done < count;) {
-        size_t n = count - done < PIECE ? count - done : PIECE;
-
-        store_floats(bytes, values + done, n);
-        put_bytes(to, bytes, 4 * n);
-        done += n;
-    }
-}
-
-static void put_blob(struct output *to, uint32_t field, const struct snapshot_blob *blob)
+static void put_blob(struct snapshot_output *to, uint32_t field, const struct snapshot_blob *blob)
 {
     size_t elems = shape_elems(blob->shape);
 
     put_head(to, field, blob_bytes(blob));
     if (elems > 0) {
         put_head(to, BLOB_DATA, elems * sizeof(float));
-        put_floats(to, blob->data, elems);
+        snapshot_put_floats(to, blob->data, elems);
     }
     put_head(to, BLOB_SHAPE, shape_bytes(blob->shape));
     if (blob->shape->naxes > 0) {
@@ -179,7 +138,7 @@ static Caffe__LayerParameter describe_layer(const struct layer_def *def)
     return param;
 }
 
-static int put_model_layer(struct output *to, const struct layer_def *def,
+static int put_model_layer(struct snapshot_output *to, const struct layer_def *def,
                            const struct snapshot_layer *layer)
 {
     Caffe__LayerParameter param;
@@ -201,46 +160,35 @@ static int put_model_layer(struct output *to, const struct layer_def *def,
         weights += whole(LAYER_BLOBS, blob_bytes(&layer->blobs[i]));
     bytes = length + weights;
     put_head(to, NET_LAYER, bytes);
-    put_bytes(to, packed, length);
+    snapshot_put(to, packed, length);
     for (int i = 0; i < layer->nblobs; i++)
         put_blob(to, LAYER_BLOBS, &layer->blobs[i]);
     free(packed);
     return 0;
 }
 
-static int begin_file(const char *path, struct output *to)
+/* Ends the file with its checksum. */
+static int finish_file(struct snapshot_output *to, int status, const char *what)
 {
-    sha256_init(&to->sum);
-    return file_writer_open(&to->file, path);
-}
-
-/* Ends the file with its checksum and moves the file into place, unless `status` is a failure.
- * Returns 0 or SNAPSHOT_NOT_WRITTEN. */
-static int finish_file(struct output *to, int status, const char *what)
-{
-    unsigned char seal[PROTO_SEAL_BYTES] = {0};
+    const uint32_t seal = htole32(to->sum);
 
     if (status == 0) {
-        sha256_final(&to->sum, seal);
         put_head(to, PROTO_SEAL, sizeof seal);
-        put_bytes(to, seal, sizeof seal);
+        snapshot_put(to, &seal, sizeof seal);
     }
-    if (file_writer_close(&to->file, status) == 0)
-        return 0;
-    error_context("the %s cannot be saved", what);
-    return SNAPSHOT_NOT_WRITTEN;
+    return snapshot_output_close(to, status, what);
 }
 
 int snapshot_write_model_binary(const char *path, const struct snapshot_owner *owner,
                                 const struct net_def *def, const struct snapshot_layer *layers,
                                 int nlayers)
 {
-    struct output to;
+    struct snapshot_output to;
     int status;
 
     if (snapshot_check_names(path, layers, nlayers))
         return error_context("the model cannot be saved");
-    status = begin_file(path, &to);
+    status = snapshot_output_open(path, &to);
     if (status == 0 && def != NULL && def->name[0] != '\0')
         put_string_field(&to, NET_NAME, def->name);
     for (int i = 0; i < nlayers && status == 0; i++)
@@ -253,8 +201,8 @@ int snapshot_write_model_binary(const char *path, const struct snapshot_owner *o
 int snapshot_write_state_binary(const char *path, const struct snapshot_state *state,
                                 const struct snapshot_blob *history, int nhistory)
 {
-    struct output to;
-    int status = begin_file(path, &to);
+    struct snapshot_output to;
+    int status = snapshot_output_open(path, &to);
 
     if (status == 0) {
         put_number(&to, STATE_ITER, (uint64_t)state->iter);

@@ -3,6 +3,8 @@
 #include "snapshot/checkpoint.h"
 
 #include "util/alloc.h"
+#include "util/crc32c.h"
+#include "util/file.h"
 #include "util/finite.h"
 #include "util/sha256.h"
 #include "util/strbuf.h"
@@ -219,38 +221,35 @@ int checkpoint_fill(struct checkpoint *checkpoint, const float *history,
                : 0;
 }
 
-/* Hashes the parameters. values: laid out as the net's arena; NULL: the net's own. */
-static void hash_values(const struct net *net, float *values, bool statistics, char hex[SHA256_HEX])
+void checkpoint_hash(const struct net *net, bool statistics, char hex[SHA256_HEX])
 {
     struct sha256 hash;
 
     sha256_init(&hash);
     for (int p = 0; p < net->nparams; p++)
         if (statistics || !net->params[p].statistic)
-            sha256_update(&hash,
-                          values ? values + net_param_begin(net, p)
-                                 : net_host_value(net, &net->params[p]),
+            sha256_update(&hash, net_host_value(net, &net->params[p]),
                           shape_elems(&net->params[p].shape) * sizeof(float));
     sha256_final_hex(&hash, hex);
 }
 
-void checkpoint_hash(const struct net *net, bool statistics, char hex[SHA256_HEX])
-{
-    hash_values(net, NULL, statistics, hex);
-}
-
 /* Text that identifies the parameters, equal in a state and in its model. */
 struct words {
-    char text[64 + SHA256_HEX];
+    char text[64];
 };
 
-static struct words describe_parameters(const struct net *net, float *values, int64_t iteration)
+/* values: laid out as the net's arena. */
+static struct words describe_parameters(const struct net *net, const float *values,
+                                        int64_t iteration)
 {
     struct words words;
-    char hex[SHA256_HEX];
+    uint32_t sum = 0;
 
-    hash_values(net, values, true, hex);
-    snprintf(words.text, sizeof words.text, "iteration %" PRId64 ", SHA-256 %s", iteration, hex);
+    for (int p = 0; p < net->nparams; p++)
+        sum = crc32c(sum, values + net_param_begin(net, p),
+                     shape_elems(&net->params[p].shape) * sizeof(float));
+    snprintf(words.text, sizeof words.text, "iteration %" PRId64 ", CRC-32C %08" PRIx32, iteration,
+             sum);
     return words;
 }
 
@@ -277,6 +276,8 @@ static int write_average(const struct checkpoint *checkpoint, const char *model,
     if (path)
         status =
             write_model(checkpoint, path, average_of(checkpoint), checkpoint->averages, binary);
+    if (!status && file_sync(path))
+        status = SNAPSHOT_NOT_WRITTEN;
     if (!status)
         LOG_INFO(log, "Snapshotting the average of the weights to %s", path);
     free(path);
@@ -320,6 +321,12 @@ static int write_files(const struct checkpoint *checkpoint, char *model, const c
         status =
             binary ? snapshot_write_state_binary(path, &file, checkpoint->blobs, checkpoint->nblobs)
                    : snapshot_write_state(path, &file, checkpoint->blobs, checkpoint->nblobs);
+    /* A run that is killed before the files are on the disk resumes from them all the same. After a
+     * power failure their checksums show whether they are whole. */
+    if (!status && (file_sync(model) || file_sync(path))) {
+        unlink(path);
+        status = SNAPSHOT_NOT_WRITTEN;
+    }
     if (status) {
         if (access(path, F_OK) != 0) { /* a model without its state is useless, and takes room */
             unlink(model);
@@ -361,10 +368,11 @@ int checkpoint_write_residuals(const struct net *net, const char *prefix, char *
         .iter = (int32_t)state->iteration, .learned_net = model, .owner.run = run};
     int status = path && blobs ? snapshot_write_state_binary(path, &file, blobs, net->nparams) : -1;
 
+    status = error_status(status || file_sync(path));
     free(blobs);
     free(path);
     free(model);
-    return status ? -1 : 0;
+    return status;
 }
 
 void checkpoint_drop_residuals(const char *prefix, int64_t iteration, const char *state)
@@ -395,7 +403,7 @@ static int diverged(const char *path)
 /* Checks that the model read into the net belongs to the state: same run, same parameters as saved
  * with the state. Properties that a file lacks are not compared. */
 static int check_pair(const char *path, const struct snapshot_owner *model,
-                      const struct snapshot_state *state, const struct net *net)
+                      const struct snapshot_state *state)
 {
     const char *run = state->owner.run, *wanted = state->owner.parameters;
 
@@ -403,7 +411,7 @@ static int check_pair(const char *path, const struct snapshot_owner *model,
         return error_set(
             "%s: the model is from run '%s', but its state from run '%s': one file was overwritten",
             path, model->run, run);
-    if (!wanted || !strcmp(wanted, describe_parameters(net, NULL, state->iter).text))
+    if (!wanted || (model->parameters && !strcmp(wanted, model->parameters)))
         return 0;
     return error_set("%s: the model has the parameters of %s, but its state belongs to %s: one "
                      "file was overwritten, renamed or changed; --weights takes the model alone",
@@ -428,7 +436,7 @@ static int read_model(const char *path, const struct snapshot_state *state, bool
             LOG_WARNING(log, "%s", error_text());
     }
     if (!status && state)
-        status = check_pair(path, &report.owner, state, net);
+        status = check_pair(path, &report.owner, state);
     for (int i = 0; i < report.nignored && !status; i++)
         LOG_INFO(log, "Ignoring source layer %s", report.ignored[i]);
     for (int i = 0; i < report.nmissing && !status; i++)

@@ -1,38 +1,64 @@
-/* Checksum of an HDF5 snapshot: its SHA-256, on a line behind the end of the HDF5 file, where HDF5
- * does not look. The HDF5 library follows whatever a damaged file says; the checksum shows damage
- * before the library reads. */
+/* Writes the bytes of snapshots with their CRC-32C, and compares the CRC of an HDF5 snapshot, which
+ * stands on a line behind the end of the HDF5 file, where HDF5 does not look. The HDF5 library
+ * follows whatever a damaged file says; the checksum shows damage before the library reads. */
 #include "snapshot/snapshot_internal.h"
 
+#include "util/crc32c.h"
 #include "util/error.h"
-#include "util/file.h"
-#include "util/sha256.h"
 
+#include <endian.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#define CHECKSUM_WORD "\nposeidon sha256 "
+#define CHECKSUM_WORD "\nposeidon crc32c "
+#define PIECE         4096 /* floats converted at a time */
 
-static void make_line(struct sha256 *hash, char line[CHECKSUM_BYTES + 1])
+int snapshot_output_open(const char *path, struct snapshot_output *to)
 {
-    char hex[SHA256_HEX];
+    int status = file_writer_open(&to->file, path);
 
-    sha256_final_hex(hash, hex);
-    snprintf(line, CHECKSUM_BYTES + 1, "%s%s", CHECKSUM_WORD, hex);
+    to->file.unsynced = true;
+    to->sum = 0;
+    return status;
 }
 
-void checksum_line(const void *bytes, size_t length, char line[CHECKSUM_BYTES + 1])
+void snapshot_put(struct snapshot_output *to, const void *bytes, size_t count)
 {
-    struct sha256 hash;
+    file_writer_put(&to->file, bytes, count);
+    to->sum = crc32c(to->sum, bytes, count);
+}
 
-    sha256_init(&hash);
-    sha256_update(&hash, bytes, length);
-    make_line(&hash, line);
+void snapshot_put_floats(struct snapshot_output *to, const float *values, size_t count)
+{
+    uint32_t bits[PIECE];
+
+    for (size_t done = 0, n; done < count; done += n) {
+        n = count - done < PIECE ? count - done : PIECE;
+        memcpy(bits, values + done, n * sizeof *bits);
+        for (size_t i = 0; i < n; i++)
+            bits[i] = htole32(bits[i]);
+        snapshot_put(to, bits, n * sizeof *bits);
+    }
+}
+
+int snapshot_output_close(struct snapshot_output *to, int status, const char *what)
+{
+    if (file_writer_close(&to->file, status) == 0)
+        return 0;
+    error_context("the %s cannot be saved", what);
+    return SNAPSHOT_NOT_WRITTEN;
+}
+
+void checksum_line(uint32_t sum, char line[CHECKSUM_BYTES + 1])
+{
+    snprintf(line, CHECKSUM_BYTES + 1, "%s%08" PRIx32, CHECKSUM_WORD, sum);
 }
 
 static int compare_sums(FILE *file, const char *path)
 {
-    struct sha256 hash;
     char found[CHECKSUM_BYTES + 1] = "", expected[CHECKSUM_BYTES + 1], block[65536];
+    uint32_t sum = 0;
     long length;
 
     if (fseek(file, -(long)CHECKSUM_BYTES, SEEK_END) || (length = ftell(file)) < 0 ||
@@ -40,21 +66,19 @@ static int compare_sums(FILE *file, const char *path)
         strncmp(found, CHECKSUM_WORD, strlen(CHECKSUM_WORD)))
         return 0;
     rewind(file);
-    sha256_init(&hash);
     while (length > 0) {
         size_t n =
             fread(block, 1, length < (long)sizeof block ? (size_t)length : sizeof block, file);
         if (n == 0)
             return 0;
-        sha256_update(&hash, block, n);
+        sum = crc32c(sum, block, n);
         length -= (long)n;
     }
-    make_line(&hash, expected);
+    checksum_line(sum, expected);
     if (!strcmp(found, expected))
         return 0;
-    return error_set(
-        "%s: damaged: its SHA-256 is %.12s..., but %.12s... was written; use an older snapshot",
-        path, expected + strlen(CHECKSUM_WORD), found + strlen(CHECKSUM_WORD));
+    return error_set("%s: damaged: its CRC-32C is %s, but %s was written; use an older snapshot",
+                     path, expected + strlen(CHECKSUM_WORD), found + strlen(CHECKSUM_WORD));
 }
 
 int checksum_check(const char *path)

@@ -261,25 +261,9 @@ static int read_count(hid_t file, const char *path, const char *name, int32_t *v
     return 0;
 }
 
-/* Reads a number's attribute; keeps *value if the file has no such attribute. */
-static int read_number(hid_t file, const char *path, const char *name, int64_t *value)
-{
-    hid_t attribute;
-    int status = 0;
-
-    if (H5Aexists(file, name) <= 0)
-        return 0;
-    attribute = H5Aopen(file, name, H5P_DEFAULT);
-    if (attribute < 0 || H5Aread(attribute, H5T_NATIVE_INT64, value) < 0)
-        status = h5_error("%s: attribute '%s' cannot be read", path, name);
-    if (attribute >= 0)
-        H5Aclose(attribute);
-    return status;
-}
-
 static int read_owner(hid_t file, const char *path, struct snapshot_owner *owner)
 {
-    int status = read_number(file, path, "global_batch", &owner->global_batch);
+    int status = 0;
 
     for (int i = 0; i < SNAPSHOT_TEXTS && !status; i++)
         if (snapshot_texts[i].of_state)
@@ -319,9 +303,13 @@ static int read_state(hid_t file, const char *path, struct snapshot_state *state
         read_owner(file, path, &state->owner))
         return -1;
     state->has_data_cursor = has_link(file, "data_cursor");
-    return state->has_data_cursor ? read_state_number(file, path, "data_cursor", H5T_NATIVE_UINT64,
-                                                      &state->data_cursor)
-                                  : 0;
+    if (state->has_data_cursor &&
+        read_state_number(file, path, "data_cursor", H5T_NATIVE_UINT64, &state->data_cursor))
+        return -1;
+    return has_link(file, "global_batch")
+               ? read_state_number(file, path, "global_batch", H5T_NATIVE_INT64,
+                                   &state->owner.global_batch)
+               : 0;
 }
 
 int snapshot_read_state_hdf5(const char *path, struct snapshot_state *state,

@@ -1,19 +1,22 @@
-/* Writes HDF5 snapshots. The one trick: HDF5 composes the file in memory, and plain writes bring
- * the bytes to disk. HDF5 cannot close a file whose disk is full, and keeps it until the process
- * ends. So HDF5 never sees the disk, and its lock is free before the slow part begins. */
+/* Writes HDF5 snapshots. The one trick: HDF5 composes a file in memory that has places for the
+ * blobs' values, but not the values. Plain writes then bring both to the disk. HDF5 cannot close a
+ * file whose disk is full, and keeps it until the process ends. So HDF5 never sees the disk, and
+ * its lock is free before the slow part begins. */
+#define _GNU_SOURCE
 #include "snapshot/snapshot_internal.h"
 
 #include "config.h"
-#include "util/error.h"
-#include "util/file.h"
 #include "spec/h5.h"
+#include "util/alloc.h"
+#include "util/error.h"
 #include "util/strbuf.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#define MEMORY_STEP ((size_t)4 << 20) /* bytes by which the file in memory grows */
-#define CHUNK_BYTES ((hsize_t)16 << 20)
 #define LONGEST_ATTRIBUTE                                                                          \
     ((size_t)60 << 10) /* below HDF5's limit of 64 kB for an attribute with its header */
 
@@ -22,80 +25,58 @@ static int composing_failed(const char *path, const char *action, const char *na
     return h5_error("%s: cannot %s '%s'", path, action, name);
 }
 
-static hid_t memory_file_create(const char *path)
-{
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS), file = -1;
+/* A blob's values and their place in the file. */
+struct place {
+    haddr_t at;
+    const float *values;
+    size_t count;
+};
 
-    if (access >= 0 && H5Pset_fapl_core(access, MEMORY_STEP, 0) >= 0)
-        file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access);
-    if (file < 0)
-        composing_failed(path, "compose", "the file in memory");
-    if (access >= 0)
-        H5Pclose(access);
-    return file;
+/* A file that HDF5 composes. */
+struct composed {
+    const char *path; /* the snapshot's path, borrowed */
+    int memory;       /* descriptor of the file in memory */
+    hid_t file;
+    struct place *places; /* places of all blobs with values; owned */
+    int nplaces;
+};
+
+/* Creates the file in memory; room: number of blobs. Called with HDF5's lock held. */
+static int open_composed(struct composed *composed, const char *path, size_t room)
+{
+    hid_t access;
+    char name[32];
+
+    *composed = (struct composed){.path = path, .file = -1};
+    composed->memory = memfd_create("snapshot", MFD_CLOEXEC);
+    if (composed->memory < 0)
+        return error_set("%s: cannot create a file in memory: %s", path, strerror(errno));
+    if (ALLOC(composed->places, room, path))
+        return -1;
+    snprintf(name, sizeof name, "/proc/self/fd/%d", composed->memory);
+    access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_fapl_stdio(access); /* the default driver wants the name behind this link: none */
+    composed->file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, access);
+    H5Pclose(access);
+    return composed->file < 0 ? composing_failed(path, "compose", "the file in memory") : 0;
 }
 
-/* Gets the file's bytes. HDF5 owns the bytes, and frees them when the file is closed. */
-static int memory_file_bytes(hid_t file, const char *path, const void **bytes, size_t *length)
+/* Writes a data set; closes `space`. data NULL: leaves the values out; *at gets their place in the
+ * file. */
+static int write_dataset(hid_t group, const char *path, const char *name, hid_t type, hid_t space,
+                         const void *data, haddr_t *at)
 {
-    ssize_t size;
-    void **memory; /* handle of a file in memory: points to its bytes */
-
-    if (H5Fflush(file, H5F_SCOPE_GLOBAL) < 0)
-        return composing_failed(path, "flush", "the file in memory");
-    size = H5Fget_file_image(file, NULL, 0); /* bytes of the file; its memory may be larger */
-    if (size <= 0)
-        return composing_failed(path, "measure", "the file in memory");
-    if (H5Fget_vfd_handle(file, H5P_DEFAULT, (void **)&memory) < 0)
-        return composing_failed(path, "find", "the file in memory");
-    *bytes = *memory;
-    *length = (size_t)size;
-    return 0;
-}
-
-/* Sets a chunk's dimensions: about CHUNK_BYTES, cut along the outer axes into equal parts, so that
- * the last chunk is not mostly empty. */
-static void chunk_dims(const struct shape *shape, hsize_t *chunk)
-{
-    hsize_t rest = sizeof(float);
-
-    for (int i = shape->naxes - 1; i >= 0; i--) {
-        hsize_t dim = (hsize_t)shape->dim[i], most = CHUNK_BYTES / rest, parts;
-
-        most = most > 0 ? most : 1;
-        parts = (dim + most - 1) / most;
-        chunk[i] = (dim + parts - 1) / parts;
-        rest *= chunk[i];
-    }
-}
-
-/* Returns the properties of a data set: no time stamps, so that equal runs write equal bytes; and
- * checksums, which HDF5 has for chunked storage only. */
-static hid_t dataset_properties(const struct shape *shape)
-{
-    hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
-    hsize_t chunk[SHAPE_MAX_AXES];
-
-    H5Pset_obj_track_times(properties, 0);
-    if (shape && shape->naxes > 0 && shape_elems(shape) > 0) {
-        chunk_dims(shape, chunk);
-        H5Pset_chunk(properties, shape->naxes, chunk);
-        H5Pset_fletcher32(properties);
-    }
-    return properties;
-}
-
-/* Writes a data set; closes `space`. shape: shape of floats to store in chunks; NULL: no chunks. */
-static int write_dataset(hid_t group, const char *path, const char *name, hid_t file_type,
-                         hid_t memory_type, hid_t space, const struct shape *shape,
-                         const void *data)
-{
-    hid_t properties = dataset_properties(shape);
-    hid_t dataset = H5Dcreate2(group, name, file_type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+    hid_t properties = H5Pcreate(H5P_DATASET_CREATE), dataset;
     int status = 0;
 
-    if (dataset < 0 || H5Dwrite(dataset, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
+    H5Pset_obj_track_times(properties, 0); /* equal runs write equal bytes */
+    H5Pset_alloc_time(properties, data ? H5D_ALLOC_TIME_LATE : H5D_ALLOC_TIME_EARLY);
+    H5Pset_fill_time(properties, H5D_FILL_TIME_NEVER);
+    dataset = H5Dcreate2(group, name, type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+    if (dataset < 0 || (data && H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0))
         status = composing_failed(path, "write data set", name);
+    if (!data && !status)
+        *at = H5Dget_offset(dataset);
     if (dataset >= 0)
         H5Dclose(dataset);
     H5Sclose(space);
@@ -103,10 +84,14 @@ static int write_dataset(hid_t group, const char *path, const char *name, hid_t 
     return status;
 }
 
-static int write_blob(hid_t group, const char *path, int number, const struct snapshot_blob *blob)
+/* Creates the data set of a blob and remembers the place of its values. */
+static int place_blob(struct composed *composed, hid_t group, int number,
+                      const struct snapshot_blob *blob)
 {
     const struct shape *shape = blob->shape;
+    size_t count = shape_elems(shape);
     hsize_t dims[SHAPE_MAX_AXES];
+    haddr_t at = HADDR_UNDEF;
     hid_t space;
     char name[16];
 
@@ -114,8 +99,11 @@ static int write_blob(hid_t group, const char *path, int number, const struct sn
     for (int i = 0; i < shape->naxes; i++)
         dims[i] = (hsize_t)shape->dim[i];
     space = shape->naxes ? H5Screate_simple(shape->naxes, dims, NULL) : H5Screate(H5S_SCALAR);
-    return write_dataset(group, path, name, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, space, shape,
-                         blob->data);
+    if (write_dataset(group, composed->path, name, H5T_IEEE_F32LE, space, NULL, &at))
+        return -1;
+    if (count > 0)
+        composed->places[composed->nplaces++] = (struct place){at, blob->data, count};
+    return count > 0 && at == HADDR_UNDEF ? composing_failed(composed->path, "place", name) : 0;
 }
 
 /* Writes a number as Caffe stores it: an array of one element. */
@@ -124,8 +112,7 @@ static int write_number(hid_t file, const char *path, const char *name, hid_t ty
 {
     hsize_t one = 1;
 
-    return write_dataset(file, path, name, type, type, H5Screate_simple(1, &one, NULL), NULL,
-                         value);
+    return write_dataset(file, path, name, type, H5Screate_simple(1, &one, NULL), value, NULL);
 }
 
 static int write_string(hid_t file, const char *path, const char *name, const char *text)
@@ -134,23 +121,8 @@ static int write_string(hid_t file, const char *path, const char *name, const ch
     int status;
 
     H5Tset_size(type, strlen(text) + 1);
-    status = write_dataset(file, path, name, type, type, H5Screate(H5S_SCALAR), NULL, text);
+    status = write_dataset(file, path, name, type, H5Screate(H5S_SCALAR), text, NULL);
     H5Tclose(type);
-    return status;
-}
-
-static int write_number_attribute(hid_t file, const char *path, const char *name,
-                                  const int64_t *value)
-{
-    hid_t space = H5Screate(H5S_SCALAR);
-    hid_t attribute = H5Acreate2(file, name, H5T_NATIVE_INT64, space, H5P_DEFAULT, H5P_DEFAULT);
-    int status = 0;
-
-    if (attribute < 0 || H5Awrite(attribute, H5T_NATIVE_INT64, value) < 0)
-        status = composing_failed(path, "write attribute", name);
-    if (attribute >= 0)
-        H5Aclose(attribute);
-    H5Sclose(space);
     return status;
 }
 
@@ -217,8 +189,10 @@ static int write_shared(hid_t group, const char *path, const struct snapshot_lay
     return status;
 }
 
-static int write_model_layer(hid_t data, const char *path, const struct snapshot_layer *layer)
+static int write_model_layer(struct composed *composed, hid_t data,
+                             const struct snapshot_layer *layer)
 {
+    const char *path = composed->path;
     hid_t group;
     int status;
 
@@ -230,29 +204,30 @@ static int write_model_layer(hid_t data, const char *path, const struct snapshot
     status = write_shared(group, path, layer);
     for (int i = 0; i < layer->nblobs && status == 0; i++)
         if (!layer->blobs[i].shared)
-            status = write_blob(group, path, i, &layer->blobs[i]);
+            status = place_blob(composed, group, i, &layer->blobs[i]);
     H5Gclose(group);
     return status ? error_context("layer '%s'", layer->name) : 0;
 }
 
-static int compose_model(hid_t file, const char *path, const struct snapshot_owner *owner,
+static int compose_model(struct composed *composed, const struct snapshot_owner *owner,
                          const struct snapshot_layer *layers, int nlayers)
 {
-    hid_t data = H5Gcreate2(file, "data", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    int status = data < 0 ? composing_failed(path, "write group", "data")
-                          : write_owner(file, path, owner, false);
+    hid_t data = H5Gcreate2(composed->file, "data", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    int status = data < 0 ? composing_failed(composed->path, "write group", "data")
+                          : write_owner(composed->file, composed->path, owner, false);
 
     for (int i = 0; i < nlayers && status == 0; i++)
-        status = write_model_layer(data, path, &layers[i]);
+        status = write_model_layer(composed, data, &layers[i]);
     if (data >= 0)
         H5Gclose(data);
     return status;
 }
 
-static int compose_state(hid_t file, const char *path, const struct snapshot_state *state,
+static int compose_state(struct composed *composed, const struct snapshot_state *state,
                          const struct snapshot_blob *history, int nhistory)
 {
-    hid_t group;
+    const char *path = composed->path;
+    hid_t file = composed->file, group;
     int status = 0;
 
     if (write_number(file, path, "iter", H5T_NATIVE_INT32, &state->iter) ||
@@ -260,7 +235,7 @@ static int compose_state(hid_t file, const char *path, const struct snapshot_sta
         write_number(file, path, "current_step", H5T_NATIVE_INT32, &state->current_step) ||
         write_owner(file, path, &state->owner, true) ||
         (state->owner.global_batch > 0 &&
-         write_number_attribute(file, path, "global_batch", &state->owner.global_batch)) ||
+         write_number(file, path, "global_batch", H5T_NATIVE_INT64, &state->owner.global_batch)) ||
         (state->has_data_cursor &&
          write_number(file, path, "data_cursor", H5T_NATIVE_UINT64, &state->data_cursor)))
         return -1;
@@ -268,69 +243,102 @@ static int compose_state(hid_t file, const char *path, const struct snapshot_sta
     if (group < 0)
         return composing_failed(path, "write group", "history");
     for (int i = 0; i < nhistory && !status; i++)
-        status = write_blob(group, path, i, &history[i]);
+        status = place_blob(composed, group, i, &history[i]);
     H5Gclose(group);
     return status;
 }
 
-/* Writes the composed file to disk, followed by its checksum. */
-static int write_bytes(const char *path, const void *bytes, size_t length)
+/* Copies what HDF5 composed from `at` up to `end`. */
+static void put_composed(struct snapshot_output *to, int memory, uint64_t at, uint64_t end)
 {
-    char line[CHECKSUM_BYTES + 1];
-    struct file_writer writer;
-    int status = file_writer_open(&writer, path);
+    char block[1 << 14];
 
-    if (!status) {
-        checksum_line(bytes, length, line);
-        file_writer_put(&writer, bytes, length);
-        file_writer_put(&writer, line, CHECKSUM_BYTES);
+    while (at < end) {
+        size_t n = end - at < sizeof block ? (size_t)(end - at) : sizeof block;
+
+        if (pread(memory, block, n, (off_t)at) != (ssize_t)n) {
+            to->file.error = EIO;
+            return;
+        }
+        snapshot_put(to, block, n);
+        at += n;
     }
-    return file_writer_close(&writer, status) ? SNAPSHOT_NOT_WRITTEN : 0;
 }
 
-/* Saves and closes a composed file. status: result of composing. Called with HDF5's lock held;
- * releases the lock for the slow part, and returns without it. */
-static int memory_file_save(hid_t file, const char *path, const char *what, int status)
+static int compare_places(const void *a, const void *b)
 {
-    const void *bytes = NULL;
-    size_t length = 0;
+    haddr_t first = ((const struct place *)a)->at, second = ((const struct place *)b)->at;
 
-    if (!status)
-        status = memory_file_bytes(file, path, &bytes, &length);
-    h5_unlock();
-    if (!status)
-        status = write_bytes(path, bytes, length);
-    if (file >= 0) {
-        h5_lock();
-        H5Fclose(file);
-        h5_unlock();
+    return (first > second) - (first < second);
+}
+
+/* Writes the composed file with the values, followed by its checksum. */
+static int write_composed(const struct composed *composed, const char *what)
+{
+    char line[CHECKSUM_BYTES + 1];
+    struct snapshot_output to;
+    int status = snapshot_output_open(composed->path, &to);
+    off_t length = lseek(composed->memory, 0, SEEK_END);
+    uint64_t at = 0;
+
+    qsort(composed->places, (size_t)composed->nplaces, sizeof *composed->places, compare_places);
+    for (int i = 0; i < composed->nplaces && !status; i++) {
+        const struct place *place = &composed->places[i];
+
+        put_composed(&to, composed->memory, at, place->at);
+        snapshot_put_floats(&to, place->values, place->count);
+        at = place->at + place->count * sizeof(float);
     }
+    if (!status) {
+        put_composed(&to, composed->memory, at, (uint64_t)length);
+        checksum_line(to.sum, line);
+        snapshot_put(&to, line, CHECKSUM_BYTES);
+    }
+    return snapshot_output_close(&to, status, what);
+}
+
+/* Closes and saves a composed file. status: result of composing. Called with HDF5's lock held;
+ * releases the lock for the slow part, and returns without it. */
+static int save_composed(struct composed *composed, const char *what, int status)
+{
+    errno = 0;
+    if (composed->file >= 0 && H5Fclose(composed->file) < 0 && !status) { /* ulimit -f */
+        error_set("cannot write '%s': %s", composed->path, strerror(errno));
+        status = SNAPSHOT_NOT_WRITTEN;
+    }
+    h5_unlock();
     if (status)
         error_context("the %s cannot be saved", what);
+    else
+        status = write_composed(composed, what);
+    if (composed->memory >= 0)
+        close(composed->memory);
+    free(composed->places);
     return status;
 }
 
 int snapshot_write_model(const char *path, const struct snapshot_owner *owner,
                          const struct snapshot_layer *layers, int nlayers)
 {
-    hid_t file;
+    struct composed composed;
+    int status;
 
     if (snapshot_check_names(path, layers, nlayers))
         return -1;
     h5_lock();
-    file = memory_file_create(path);
-    return memory_file_save(file, path, "model",
-                            file < 0 || compose_model(file, path, owner, layers, nlayers) ? -1 : 0);
+    status = error_status(open_composed(&composed, path, (size_t)nlayers * SNAPSHOT_MAX_BLOBS) ||
+                          compose_model(&composed, owner, layers, nlayers));
+    return save_composed(&composed, "model", status);
 }
 
 int snapshot_write_state(const char *path, const struct snapshot_state *state,
                          const struct snapshot_blob *history, int nhistory)
 {
-    hid_t file;
+    struct composed composed;
+    int status;
 
     h5_lock();
-    file = memory_file_create(path);
-    return memory_file_save(file, path, "solver state",
-                            file < 0 || compose_state(file, path, state, history, nhistory) ? -1
-                                                                                            : 0);
+    status = error_status(open_composed(&composed, path, (size_t)nhistory) ||
+                          compose_state(&composed, state, history, nhistory));
+    return save_composed(&composed, "solver state", status);
 }

@@ -4,18 +4,21 @@
  * sets `0`, `1`, ... A layer without parameters has an empty group. Parameters of another layer are
  * left out: their layer's attribute `shared` has "OWNER/NUMBER" for them, and "" for its own
  * parameters. A `/` in a layer's name makes nested groups. A state (.solverstate.h5) has the data
- * sets `iter`, `learned_net` and `current_step` and the group `history`. Caffe ignores its data set
- * `data_cursor` and all attributes. Values carry checksums. Attributes name the run that wrote a
+ * sets `iter`, `learned_net` and `current_step` and the group `history`. Caffe ignores its data
+ * sets `data_cursor` and `global_batch`, and all attributes. Attributes name the run that wrote a
  * file, and the parameters, so that readers refuse a state with another state's model. A model's
- * attributes also hold class names and image preparation.
+ * attributes also hold class names and image preparation. A line behind the HDF5 file has a
+ * checksum.
  *
  * Binary: a model (.caffemodel) is a NetParameter with every layer's definition and parameters,
  * shared ones included; a state (.solverstate) is a SolverState. Both end in a checksum that Caffe
  * ignores, and have fields of our own. Files may exceed 2 GB, which other protobufs refuse.
  *
- * A file appears whole under its final name or not at all: see util/file.h. Write the model before
- * the state, so that every state on disk has its model. All functions here take HDF5's lock
- * (spec/h5.h) where needed, work on plain host arrays, and are not collective: one rank calls. */
+ * A file appears whole under its final name or not at all, even if its writer is killed at once.
+ * The caller forces it to the disk (file_sync); if the power fails before that, it may be damaged,
+ * as its checksum then shows. Write the model before the state, so that every state has its model.
+ * All functions here take HDF5's lock (spec/h5.h) where needed, work on plain host arrays, and are
+ * not collective: one rank calls. */
 #ifndef POSEIDON_SNAPSHOT_SNAPSHOT_H
 #define POSEIDON_SNAPSHOT_SNAPSHOT_H
 
@@ -53,7 +56,7 @@ struct snapshot_layer {
  * classes and preparation. snapshot_texts (snapshot_internal.h) lists the texts. */
 struct snapshot_owner {
     char *run;         /* name of the run that wrote the file */
-    char *parameters;  /* "iteration N, SHA-256 ...": equal in a model and its state */
+    char *parameters;  /* "iteration N, CRC-32C ...": equal in a model and its state */
     char *classes;     /* names of the classes that the net tells apart, one a line */
     char *preparation; /* image preparation as a layer's text: transform_param, and in input_param
                           the shape before that */
@@ -108,8 +111,8 @@ char *snapshot_residuals_path(const char *model_path, int number);
 enum { SNAPSHOT_NOT_WRITTEN = 1 };
 
 /* Writes a model. owner: owner for the file to name, or NULL. A layer without parameters is skipped
- * if another layer has its name; two layers of one name with parameters are an error. The file is
- * composed in memory first, which needs twice its size for a moment. */
+ * if another layer has its name; two layers of one name with parameters are an error. Takes no copy
+ * in memory of the values. */
 int snapshot_write_model(const char *path, const struct snapshot_owner *owner,
                          const struct snapshot_layer *layers, int nlayers);
 
@@ -118,7 +121,7 @@ int snapshot_write_model(const char *path, const struct snapshot_owner *owner,
 int snapshot_write_state(const char *path, const struct snapshot_state *state,
                          const struct snapshot_blob *history, int nhistory);
 
-/* Write a model or a state in binary form, without a copy in memory. def: net with the definitions
+/* Write a model or a state in binary form. def: net with the definitions
  * of the layers, one for one; NULL: only layer names are written. */
 int snapshot_write_model_binary(const char *path, const struct snapshot_owner *owner,
                                 const struct net_def *def, const struct snapshot_layer *layers,

@@ -6,6 +6,7 @@
 #include "spec/modelfile.h"
 #include "spec/proto.h"
 #include "spec/text.h"
+#include "util/file.h"
 
 /* Fields of a SolverState. STATE_CURSOR is ours, as are the fields of spec/proto.h. */
 enum { STATE_ITER = 1, STATE_NET, STATE_HISTORY, STATE_STEP, STATE_CURSOR = PROTO_OWN };
@@ -81,12 +82,27 @@ int snapshot_load_model(const struct snapshot_source *from, const struct snapsho
 int snapshot_load_history(const struct snapshot_source *from, uint64_t stored,
                           const struct snapshot_blob *history, int nhistory);
 
-/* Writes the checksum line of `length` bytes: CHECKSUM_BYTES characters and a NUL (checksum.c). */
-enum { CHECKSUM_BYTES = 81 };
-void checksum_line(const void *bytes, size_t length, char line[CHECKSUM_BYTES + 1]);
+/* A snapshot's file being written, and the CRC-32C of its bytes so far (checksum.c). */
+struct snapshot_output {
+    struct file_writer file;
+    uint32_t sum;
+};
 
-/* Fails if a file differs from its checksum (checksum.c). Passes a file without checksum (Caffe's)
- * and an unreadable file, whose reader reports the reason. */
+/* Open, fill and close the file; floats are little-endian. snapshot_output_close moves the file
+ * into its place, unless `status` is a failure; returns 0 or SNAPSHOT_NOT_WRITTEN. To be called
+ * even after snapshot_output_open has failed. what: "model" or "solver state". */
+int snapshot_output_open(const char *path, struct snapshot_output *to);
+void snapshot_put(struct snapshot_output *to, const void *bytes, size_t count);
+void snapshot_put_floats(struct snapshot_output *to, const float *values, size_t count);
+int snapshot_output_close(struct snapshot_output *to, int status, const char *what);
+
+/* Writes the last line of an HDF5 snapshot: CHECKSUM_BYTES characters and a NUL (checksum.c). */
+enum { CHECKSUM_BYTES = 25 };
+void checksum_line(uint32_t sum, char line[CHECKSUM_BYTES + 1]);
+
+/* Fails if a file differs from its checksum (checksum.c). Passes a file without such a line
+ * (Caffe's and those of earlier versions, whose values have checksums of HDF5) and an unreadable
+ * file, whose reader reports the reason. */
 int checksum_check(const char *path);
 
 /* Returns the index of the first layer of that name, if possible with parameters; -1: none. */

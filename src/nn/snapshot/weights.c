@@ -190,6 +190,8 @@ const char *const weights_ends[] = {".caffemodel", ".caffemodel.h5", NULL};
 
 int weights_write(const struct weights *w, const char *path)
 {
-    return path_ends(path, ".h5") ? snapshot_write_model(path, &w->owner, w->layers, w->nlayers)
-                                  : write_binary(w, path);
+    return error_status((path_ends(path, ".h5")
+                             ? snapshot_write_model(path, &w->owner, w->layers, w->nlayers)
+                             : write_binary(w, path)) ||
+                        file_sync(path));
 }

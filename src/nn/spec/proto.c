@@ -3,9 +3,10 @@
 #include "spec/proto.h"
 
 #include "util/alloc.h"
+#include "util/crc32c.h"
 #include "util/file.h"
-#include "util/sha256.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -208,23 +209,21 @@ int proto_next(struct proto *proto, uint64_t *at, uint64_t end, struct proto_fie
 static int check_seal(struct proto *proto, const struct proto_field *field)
 {
     uint64_t end = field->begin - proto_varint_bytes((uint64_t)PROTO_SEAL << 3 | PROTO_BYTES) - 1;
-    unsigned char piece[4096], seal[PROTO_SEAL_BYTES], sum[PROTO_SEAL_BYTES];
-    struct sha256 hash;
+    unsigned char piece[4096];
+    uint32_t sum = 0, seal;
 
-    sha256_init(&hash);
     for (uint64_t at = 0; at < end;) {
         size_t n = end - at < sizeof piece ? (size_t)(end - at) : sizeof piece;
 
         if (proto_copy(proto, at, piece, n))
             return -1;
-        sha256_update(&hash, piece, n);
+        sum = crc32c(sum, piece, n);
         at += n;
     }
-    sha256_final(&hash, sum);
-    if (proto_copy(proto, field->begin, seal, sizeof seal))
+    if (proto_copy(proto, field->begin, &seal, sizeof seal))
         return -1;
-    if (memcmp(seal, sum, sizeof seal) != 0)
-        return error_set("%s: damaged: its content is not what was written (SHA-256)", proto->path);
+    if (le32toh(seal) != sum)
+        return error_set("%s: damaged: its content is not what was written (CRC-32C)", proto->path);
     proto->sealed = true;
     return 0;
 }
@@ -232,17 +231,18 @@ static int check_seal(struct proto *proto, const struct proto_field *field)
 int proto_check_field(struct proto *proto, const struct proto_field *field)
 {
     bool seal = field->number == PROTO_SEAL && field->type == PROTO_BYTES &&
-                field->length == PROTO_SEAL_BYTES && field->begin + field->length == proto->bytes;
+                field->begin + field->length == proto->bytes;
 
     proto->has_own |= field->number >= PROTO_OWN;
-    return seal ? check_seal(proto, field) : 0;
+    proto->sealed |= seal && field->length == PROTO_OLD_SEAL_BYTES;
+    return seal && field->length == PROTO_SEAL_BYTES ? check_seal(proto, field) : 0;
 }
 
 int proto_check_end(const struct proto *proto)
 {
     if (!proto->has_own || proto->sealed)
         return 0;
-    return error_set("%s: damaged: expected its SHA-256 at the end, as poseidon writes it, found "
+    return error_set("%s: damaged: expected its checksum at the end, as poseidon writes it, found "
                      "none: the file was cut off or changed; use an older snapshot",
                      proto->path);
 }

@@ -56,7 +56,7 @@ bool proto_is_binary(const char *path);
 bool proto_is_text(struct proto *proto);
 
 /* Field numbers of Poseidon's own, far above Caffe's. Models and states end in the seal, the
- * SHA-256 of all bytes before it. Models also have STATE_RUN (the run's name), STATE_PARAMETERS and
+ * CRC-32C of all bytes before it. Models also have STATE_RUN (the run's name), STATE_PARAMETERS and
  * the MODEL_ fields; states have all but the MODEL_ fields. */
 enum {
     PROTO_OWN = 1000, /* smallest own number; a state's cursor */
@@ -72,7 +72,8 @@ enum {
     MODEL_CLASSES = 1020,
     MODEL_PREPARATION
 };
-#define PROTO_SEAL_BYTES 32
+#define PROTO_SEAL_BYTES     4  /* a uint32_t, little-endian */
+#define PROTO_OLD_SEAL_BYTES 32 /* SHA-256 of earlier versions, not compared */
 
 /* Check Poseidon's own fields. Pass every field of the outermost message in order to
  * proto_check_field, which compares the seal, the file's last field, with the bytes before it. Call

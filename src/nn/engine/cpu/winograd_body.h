@@ -6,6 +6,7 @@
  * Transforming a tile writes them with one vector store for each point. Forward, `rows` is the rows
  * that a product has in registers; for the weights' gradient, `rows` is all tiles of the group. So
  * every product reads one stream, and nothing is ever transposed. */
+#include "engine/cpu/element.h"
 #include "engine/cpu/winograd_tiles.h"
 
 #include <math.h>
@@ -48,17 +49,11 @@ static size_t plane_at(size_t lanes, size_t pixels)
     return lanes / each * pixels * BLOCK + lanes % each * LANES;
 }
 
-/* Returns the address of element `at`. */
-static void *element(const void *data, bool half, size_t at)
-{
-    return (char *)(uintptr_t)data + at * (half ? sizeof(uint16_t) : sizeof(float));
-}
-
 static const void *side_plane(const struct side *s, int image, int block)
 {
-    return element(
-        s->data, s->half,
-        plane_at((size_t)image * s->all + s->from + block, (size_t)s->height * s->width));
+    const size_t lanes = (size_t)image * s->all + s->from + block;
+
+    return element_place(s->data, (int64_t)plane_at(lanes, (size_t)s->height * s->width), s->half);
 }
 
 static void tile_at(const struct winograd *p, int tile, int *image, int *y, int *x)
@@ -250,10 +245,11 @@ static void results_row(const struct job *job, const struct results *to, int t0,
         bias[l] = to->bias[block * LANES + l];
     for (int t = t0; t < t0 + ROWS && t < job->tiles; t++, from += LANES) {
         int image, row, column;
+        size_t lanes;
         tile_at(p, job->first + t, &image, &row, &column);
+        lanes = (size_t)image * to->all + to->from + block;
         back_tile(from, p->mpoint, p->step, to->bias ? bias : NULL, to->least,
-                  element(to->y, p->shape.half,
-                          plane_at((size_t)image * to->all + to->from + block, pixels)),
+                  element_room(to->y, (int64_t)plane_at(lanes, pixels), p->shape.half),
                   p->shape.half, p->out_height, p->out_width, row, column);
     }
 }
