@@ -42,7 +42,7 @@ forecast, plan|H|1784|src/app/forecast/* src/app/commands/{command_plan,plan_jso
 libposeidon|H|1298|src/comm/library/{library,option_string,poseidon,start,state}.*
 libposeidon: tensors on GPUs|H|297|src/comm/library/place.* src/base/device/module.*
 snapshots in Caffe'"'"'s two forms|H|2910|src/nn/snapshot/{binary_read,binary_write,checkpoint,checkpoint_list,checksum,data_words,hdf5_read,hdf5_write,match,snapshot,snapshot_internal}.*
-kept snapshots, the run and its lock|N|2698|src/app/keep/{snapshot_writer,kept_list,prefix_lock}.* src/app/keep/run*.*
+kept snapshots, the run and its lock|N|2705|src/app/keep/{snapshot_writer,kept_list,prefix_lock}.* src/app/keep/run*.*
 weights in Caffe'"'"'s other form|N|278|src/nn/snapshot/weights.* src/app/commands/command_convert_weights.c
 report|N|2055|src/app/report/{isolated,figures,lines,net_table,outputs,report,table,test_pass,words}.* src/app/say/result.c
 CSV, TensorBoard|c|470|src/app/report/curves.* src/app/say/metrics.c

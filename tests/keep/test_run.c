@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "keep/prefix_lock.h"
+#include "keep/run.h"
 #include "keep/run_file.h"
 #include "snapshot/snapshot.h"
 #include "tests/files.h"
@@ -320,6 +321,26 @@ START_TEST(a_state_says_whose_it_is)
 }
 END_TEST
 
+/* The square root of twice a snapshot's cost times the training between faults, five minutes of
+ * which are assumed. */
+START_TEST(snapshots_come_as_often_as_they_cost_and_faults_ask)
+{
+    struct run_ledger sum = {.launches = 1};
+
+    ck_assert_double_eq_tol(saving_apart(0.01, 0.5, &sum), 17.32, 0.01); /* 50 by the share */
+    ck_assert_double_eq_tol(saving_apart(0.01, 0.005, &sum), 0.5, 1e-9); /* the share alone */
+    ck_assert_double_eq_tol(saving_apart(0.001, 0.5, &sum), 125, 1e-9);  /* a quarter of 500 */
+    sum.trained = 2000;
+    sum.repeated = 100;
+    ck_assert_double_eq_tol(saving_apart(0.01, 0.5, &sum), 48.99, 0.01);
+    sum.trained = 3000;
+    ck_assert_double_eq_tol(saving_apart(0.01, 0.5, &sum), 50, 1e-9);
+    sum.launches = 34; /* 100 s between them */
+    ck_assert_double_eq_tol(saving_apart(0.01, 0.5, &sum), 10, 1e-9);
+    ck_assert_double_eq_tol(saving_apart(0.001, 0.5, &sum), 10, 1e-9);
+}
+END_TEST
+
 SUITE_IN(folder, "run")
 {
     TCase *tcase = suite_case(suite, "run");
@@ -338,4 +359,5 @@ SUITE_IN(folder, "run")
     tcase_add_test(tcase, whoever_lost_its_lock_is_told_by_whom);
     tcase_add_test(tcase, one_of_many_takes_over);
     tcase_add_loop_test(tcase, a_state_says_whose_it_is, 0, 2);
+    tcase_add_test(tcase, snapshots_come_as_often_as_they_cost_and_faults_ask);
 }

@@ -130,11 +130,14 @@ double run_saving_seconds(const struct training_run *run);
 int saving_pace_parse(const char *option, const char *text, void *target);
 
 /* Returns true if --snapshot-every wants a snapshot `since` seconds after the last one. With a
- * fraction P%: if the last snapshot's cost, training's stall plus the writer's processor time, is
- * at most P% of `since`. A run of many starts saves sooner where that loses less (Young, CACM
- * 17(9), 1974); so does a young run, at most at four times P%. Logs once if snapshots become rare.
- * Rank 0. */
+ * fraction P%: if `since` is at least saving_apart. Logs once if snapshots become rare. Rank 0. */
 bool run_saving_is_due(struct training_run *run, double since);
+
+/* Returns the seconds between two snapshots, each of which costs `each` seconds: training's stall
+ * plus the writer's processor time. They are at most the fraction `share` of the time. A run of
+ * many starts saves sooner where that loses less (Young, CACM 17(9), 1974); so does a young run, at
+ * most at four times that share. */
+double saving_apart(double share, double each, const struct run_ledger *sum);
 
 /* Writes copied snapshots and unlocks the prefix after a failure, whose error message is kept. */
 void run_abandon(struct training_run *run);

@@ -183,6 +183,14 @@ int saving_pace_parse(const char *option, const char *text, void *target)
                            option, text);
 }
 
+double saving_apart(double share, double each, const struct run_ledger *sum)
+{
+    double between = (UNKNOWN_SECONDS + sum->trained + sum->repeated) / (double)sum->launches;
+    double least = sum->launches > 1 ? 0 : each / share / MOST_SHARES;
+
+    return fmin(each / share, fmax(least, sqrt(2 * each * between)));
+}
+
 bool run_saving_is_due(struct training_run *run, double since)
 {
     const struct saving_pace *pace = &run->job->options->snapshot_every;
@@ -194,11 +202,8 @@ bool run_saving_is_due(struct training_run *run, double since)
         return pace->seconds > 0 && since >= pace->seconds;
     if (cost.pending)
         return false;
-    if (lasts > 0) { /* by the share, or by Young's rule, if that saves sooner */
-        double between = (UNKNOWN_SECONDS + sum.trained + sum.repeated) / (double)sum.launches;
-        double least = sum.launches > 1 ? 0 : each / pace->share / MOST_SHARES;
-        apart = fmin(each / pace->share, fmax(least, sqrt(2 * each * between)));
-    }
+    if (lasts > 0)
+        apart = saving_apart(pace->share, each, &sum);
     if (fmax(apart, lasts) > RARE_SAVING_SECONDS && !run->told_pace) {
         run->told_pace = true;
         LOG_INFO(run->job->log,
