@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STEPS_BACK = 10 }; /* added niceness: about a tenth of a core beside compute threads */
+enum { STEPS_BACK = 5 }; /* added niceness: about a quarter of a core beside compute threads */
 /* Seconds between tries, in training (PAUSE) and after (HASTY); between warnings after training. */
 enum {
     FIRST_PAUSE = 10,
