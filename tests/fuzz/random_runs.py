@@ -46,7 +46,7 @@ os.environ.setdefault('TSAN_OPTIONS', f'suppressions={TOP}/tests/tsan.supp:alloc
 CRASH = re.compile(r'Sanitizer|runtime error:|Assertion|Segmentation fault|exited on signal')
 OURS = re.compile(r'^poseidon train: (.*)', re.M)
 # Where a refusal may have its place: an option, a file, a layer, a field, an iteration, a rank.
-PLACE = re.compile(r'--\w|layer \'|engine \'|\.prototxt|\.h5|\.caffemodel|iteration \d|rank \d|\w+_\w+|not ready to train')
+PLACE = re.compile(r'--\w|^[a-z]+=|layer \'|engine \'|\.prototxt|\.h5|\.caffemodel|iteration \d|rank \d|\w+_\w+|not ready to train')
 
 
 class Fault(Exception):
@@ -263,7 +263,7 @@ def judge_options(case):
         if options.get(name, '-') != '-':
             with open(case.path(options[name].split(',')[0])) as f:
                 json.load(f)
-    if not {'dry-run', 'engine'} & set(options) and case.fields.get('snapshot_after_train', True):
+    if not {'dry-run', 'engine', 'fake-data'} & set(options) and case.fields.get('snapshot_after_train', True):
         ends = None if 'stop-after' in options or 'epochs' in options else options.get('max-iter', case.fields['max_iter'])
         case.final('run', ends)
     return 'ran'
