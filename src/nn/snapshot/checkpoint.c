@@ -233,34 +233,28 @@ void checkpoint_hash(const struct net *net, bool statistics, char hex[SHA256_HEX
     sha256_final_hex(&hash, hex);
 }
 
-/* Text that identifies the parameters, equal in a state and in its model. */
-struct words {
-    char text[64];
-};
-
-/* values: laid out as the net's arena. */
-static struct words describe_parameters(const struct net *net, const float *values,
-                                        int64_t iteration)
+/* Writes a text that identifies the parameters, equal in a state and in its model. values: laid out
+ * as the net's arena. */
+static void describe_parameters(const struct net *net, const float *values, int64_t iteration,
+                                char text[64])
 {
-    struct words words;
     uint32_t sum = 0;
 
     for (int p = 0; p < net->nparams; p++)
         sum = crc32c(sum, values + net_param_begin(net, p),
                      shape_elems(&net->params[p].shape) * sizeof(float));
-    snprintf(words.text, sizeof words.text, "iteration %" PRId64 ", CRC-32C %08" PRIx32, iteration,
-             sum);
-    return words;
+    snprintf(text, 64, "iteration %" PRId64 ", CRC-32C %08" PRIx32, iteration, sum);
 }
 
 static int write_model(const struct checkpoint *checkpoint, const char *path, float *values,
                        const struct snapshot_layer *layers, bool binary)
 {
     const struct net *net = checkpoint->net;
-    struct words parameters = describe_parameters(net, values, checkpoint->state.iteration);
     struct snapshot_owner owner = checkpoint->owner;
+    char parameters[64];
 
-    owner.parameters = parameters.text;
+    describe_parameters(net, values, checkpoint->state.iteration, parameters);
+    owner.parameters = parameters;
     owner.classes = checkpoint->data.classes;
     owner.preparation = checkpoint->data.preparation;
     return binary ? snapshot_write_model_binary(path, &owner, net->def, layers, net->nlayers)
@@ -299,7 +293,7 @@ static int write_files(const struct checkpoint *checkpoint, char *model, const c
 {
     struct train_state state = checkpoint->state;
     const struct net *net = checkpoint->net;
-    struct words parameters = describe_parameters(net, checkpoint->values, state.iteration);
+    char parameters[64];
     const char *form = binary ? "binary proto" : "HDF5";
     struct snapshot_state file = {.iter = (int32_t)state.iteration,
                                   .current_step = state.current_step,
@@ -309,7 +303,8 @@ static int write_files(const struct checkpoint *checkpoint, char *model, const c
                                   .owner = checkpoint->owner};
     int status;
 
-    file.owner.parameters = parameters.text;
+    describe_parameters(net, checkpoint->values, state.iteration, parameters);
+    file.owner.parameters = parameters;
     file.owner.memory = state.memory; /* an empty text is not written */
     file.owner.residuals = state.residuals;
     status = write_model(checkpoint, model, checkpoint->values, checkpoint->layers, binary);

@@ -100,9 +100,9 @@ int snapshot_output_close(struct snapshot_output *to, int status, const char *wh
 enum { CHECKSUM_BYTES = 25 };
 void checksum_line(uint32_t sum, char line[CHECKSUM_BYTES + 1]);
 
-/* Fails if a file differs from its checksum (checksum.c). Passes a file without such a line
- * (Caffe's and those of earlier versions, whose values have checksums of HDF5) and an unreadable
- * file, whose reader reports the reason. */
+/* Fails if a file differs from its checksum (checksum.c). Passes a file that ends where HDF5 says,
+ * which others wrote or changed, one of an earlier version, and an unreadable file, whose reader
+ * reports the reason. */
 int checksum_check(const char *path);
 
 /* Returns the index of the first layer of that name, if possible with parameters; -1: none. */
