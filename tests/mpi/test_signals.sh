@@ -118,21 +118,22 @@ ended '--snapshot-every=1%' 75
     fail 'a start that saves nothing does not say so once'
 rm -f run_iter_* run.run
 
-# Sooner where starts have been many: a snapshot of some milliseconds comes after minutes by 0.001 %, and at once after a
-# thousand starts.
+# Sooner where starts have been many: a snapshot of some milliseconds comes after minutes by 0.0001 %, which is said once,
+# and at once after a thousand starts.
 # shellcheck disable=SC2086
-begin 2 rare.log --solver=solver.prototxt $slowly --snapshot-every=0.001% --keep=2 --run=rare
+begin 2 rare.log --solver=solver.prototxt $slowly --snapshot-every=0.0001% --keep=2 --run=rare
 until [ "$(count 'Snapshotting solver state')" -ge 1 ] || ! kill -0 $launcher 2>/dev/null; do sleep 0.2; done
 sleep 2
 kill -USR1 "$(cat pid.1)"
-ended '--snapshot-every=0.001%' 75
-[ "$(count 'Snapshotting solver state')" = 2 ] || fail "--snapshot-every=0.001%: $(count 'Snapshotting solver state') snapshots"
+ended '--snapshot-every=0.0001%' 75
+[ "$(count 'Snapshotting solver state')" = 2 ] || fail "--snapshot-every=0.0001%: $(count 'Snapshotting solver state') snapshots"
+[ "$(count 'Snapshots are at least .* apart: one costs training .* and --snapshot-every allows 0.0001% of the time')" = 1 ] || fail 'rare snapshots are not said once'
 sed -i 's/^\(launches\t\).*/\11000/' run.run
 # shellcheck disable=SC2086
-begin 2 often.log --solver=solver.prototxt $slowly --snapshot-every=0.001% --keep=2 --run=rare --resume
+begin 2 often.log --solver=solver.prototxt $slowly --snapshot-every=0.0001% --keep=2 --run=rare --resume
 for _ in $(seq 150); do [ "$(count 'Snapshotting solver state')" -ge 4 ] || sleep 0.2; done
 kill -USR1 "$(cat pid.1)"
-ended '--snapshot-every=0.001% after a thousand starts' 75
+ended '--snapshot-every=0.0001% after a thousand starts' 75
 [ "$(count 'Snapshotting solver state')" -ge 5 ] || fail "after a thousand starts: $(count 'Snapshotting solver state') snapshots"
 rm -f run_iter_* run.run
 
