@@ -58,7 +58,7 @@ void checksum_line(uint32_t sum, char line[CHECKSUM_BYTES + 1])
 static int compare_sums(FILE *file, const char *path)
 {
     char found[CHECKSUM_BYTES + 1] = "", expected[CHECKSUM_BYTES + 1], block[65536];
-    uint64_t end; /* of the HDF5 file, by its superblock: version 0, which we write */
+    uint64_t end; /* HDF5's own end, by its superblock of version 0, which we write */
     uint32_t sum = 0;
     long length;
 
