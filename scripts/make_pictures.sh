@@ -38,6 +38,7 @@ plot() { # PICTURE TITLE LOG...
 }
 logs() {
     plot models/cifar10_quick/training.svg 'CIFAR-10, cifar10_quick, batch 100, 2 ranks' models/cifar10_quick/training.log
+    plot models/cifar10_fast/training.svg 'CIFAR-10, cifar10_fast, batch 512' models/cifar10_fast/training.log
     plot models/resnet20_cifar10/training.svg 'CIFAR-10, ResNet-20, batch 64, 2 ranks' models/resnet20_cifar10/training.log
     plot models/squeezenet_flowers/training.svg 'Flowers-17, SqueezeNet from ImageNet weights' models/squeezenet_flowers/training.log
     plot models/alexnet_flowers/training.svg 'Flowers-17, AlexNet from scratch' models/alexnet_flowers/training.log

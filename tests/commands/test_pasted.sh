@@ -257,13 +257,13 @@ if git -C "$abs_top_srcdir" rev-parse 2>/dev/null; then
 fi
 
 # ---- figures ----
-for log in cifar10_quick:4:2 resnet20_cifar10:3:1 squeezenet_flowers:3:1 alexnet_flowers:3:1; do
+for log in cifar10_fast:4:2 cifar10_quick:4:2 resnet20_cifar10:3:1 squeezenet_flowers:3:1 alexnet_flowers:3:1; do
     file=$clean/models/${log%%:*}/training.log
     percent=$(sed -n 's/.*accuracy = //p' "$file" | tail -n 1 | awk -v digits="${log##*:}" '{ printf "%.*f", digits, 100 * $1 }')
     grep -q -F "$percent %" "$clean/README.md" || fail "README.md: $file ends at $percent %, which it does not say"
 done
 # how long the trainings took: "7 minutes and 19 seconds", "49 minutes"
-for log in cifar10_quick:'%d minutes and %d seconds' resnet20_cifar10:'%.0f minutes' squeezenet_flowers:'%.0f minutes'; do
+for log in cifar10_fast:'%.0f minutes' cifar10_quick:'%d minutes and %d seconds' resnet20_cifar10:'%.0f minutes' squeezenet_flowers:'%.0f minutes'; do
     lasted=$(grep '^[IW][0-9]\{4\} ' "$clean/models/${log%%:*}/training.log" | awk -v format="${log#*:}" '
         function seconds(time,   part) { split(time, part, ":"); return part[1] * 3600 + part[2] * 60 + part[3] }
         NR == 1 { begin = seconds($2) }
