@@ -46,7 +46,7 @@ os.environ.setdefault('TSAN_OPTIONS', f'suppressions={TOP}/tests/tsan.supp:alloc
 CRASH = re.compile(r'Sanitizer|runtime error:|Assertion|Segmentation fault|exited on signal')
 OURS = re.compile(r'^poseidon train: (.*)', re.M)
 # Where a refusal may have its place: an option, a file, a layer, a field, an iteration, a rank.
-PLACE = re.compile(r'--\w|^[a-z]+=|layer \'|engine \'|\.prototxt|\.h5|\.caffemodel|iteration \d|rank \d|\w+_\w+|not ready to train')
+PLACE = re.compile(r'--\w|^direct=on: |layer \'|engine \'|\.prototxt|\.h5|\.caffemodel|iteration \d|rank \d|\w+_\w+|not ready to train')
 
 
 class Fault(Exception):

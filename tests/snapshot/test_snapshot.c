@@ -282,6 +282,14 @@ START_TEST(what_is_no_model_is_named)
 }
 END_TEST
 
+/* Writes the net's model and reads the file's bytes, to be damaged; returns their number. */
+static size_t bytes_of_model(const struct net *net, const char *path, unsigned char *bytes,
+                             size_t room)
+{
+    ck_assert_int_eq(snapshot_write_model(path, NULL, net->layers, net->nlayers), 0);
+    return read_bytes(path, bytes, room);
+}
+
 START_TEST(truncated_model_is_refused_at_any_length)
 {
     static unsigned char bytes[100000];
@@ -290,8 +298,7 @@ START_TEST(truncated_model_is_refused_at_any_length)
     const char *path = in_folder("cut.h5");
 
     net_init(&net);
-    ck_assert_int_eq(snapshot_write_model(path, NULL, net.layers, net.nlayers), 0);
-    n = read_bytes(path, bytes, sizeof bytes) -
+    n = bytes_of_model(&net, path, bytes, sizeof bytes) -
         CHECKSUM_BYTES; /* without its checksum it is still a model */
     for (size_t length = n - 1; length > 0; length = length * 9 / 10) {
         write_bytes(path, bytes, length);
@@ -314,8 +321,7 @@ START_TEST(damaged_values_are_noticed)
 
     net_init(&net);
     net.conv_w[9] = mark;
-    ck_assert_int_eq(snapshot_write_model(path, NULL, net.layers, net.nlayers), 0);
-    n = read_bytes(path, bytes, sizeof bytes);
+    n = bytes_of_model(&net, path, bytes, sizeof bytes);
     place = memmem(bytes, n, &mark, sizeof mark);
     ck_assert_ptr_nonnull(place);
     *place ^= 1;
@@ -334,8 +340,7 @@ START_TEST(blocks_that_the_disk_has_not_are_noticed)
     size_t n;
 
     net_init(&net);
-    ck_assert_int_eq(snapshot_write_model(path, NULL, net.layers, net.nlayers), 0);
-    n = read_bytes(path, bytes, sizeof bytes);
+    n = bytes_of_model(&net, path, bytes, sizeof bytes);
     for (size_t lost = 1; lost < n; lost += 97) {
         memset(bytes + n - lost, 0, lost);
         write_bytes(path, bytes, n);
@@ -352,8 +357,7 @@ START_TEST(every_flipped_byte_is_found)
     size_t n;
 
     net_init(&net);
-    ck_assert_int_eq(snapshot_write_model(path, NULL, net.layers, net.nlayers), 0);
-    n = read_bytes(path, bytes, sizeof bytes);
+    n = bytes_of_model(&net, path, bytes, sizeof bytes);
     seed_random();
     for (int i = 0; i < 300; i++) {
         size_t at = (size_t)rand() % n;

@@ -147,7 +147,7 @@ static void add_endings(struct train_request *r, struct option_rows *rows)
          .parse = deadline_parse},
         {"snapshot-every", OPTION_CALL, &o->snapshot_every, "DURATION|P%",
          "write a snapshot at least this often, in addition to the solver's; P%, with --keep: as "
-         "often as snapshots take at most P% of the time, such as 1%",
+         "often as snapshots take about P% of the time, such as 1%",
          .parse = saving_pace_parse, .engines = "cpu cuda"},
         {"max-bad", OPTION_INT, &o->max_bad, "N",
          "leave out and name up to N damaged records per data set and rank, such as missing or "

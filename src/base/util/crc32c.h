@@ -5,10 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the checksum of the bytes behind those whose checksum is `sum`; 0: there are none. */
+/* Returns the checksum of a sequence that ends with these bytes. sum: the checksum of what comes
+ * before them; 0: nothing does. */
 uint32_t crc32c(uint32_t sum, const void *data, size_t bytes);
 
-/* The same without the processor's instruction. */
+/* Returns what crc32c returns, without the processor's instruction. */
 uint32_t crc32c_plain(uint32_t sum, const void *data, size_t bytes);
 
 #endif

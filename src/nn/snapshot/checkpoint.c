@@ -246,14 +246,13 @@ static void describe_parameters(const struct net *net, const float *values, int6
     snprintf(text, 64, "iteration %" PRId64 ", CRC-32C %08" PRIx32, iteration, sum);
 }
 
-static int write_model(const struct checkpoint *checkpoint, const char *path, float *values,
+/* Writes a model. parameters: text of describe_parameters. */
+static int write_model(const struct checkpoint *checkpoint, const char *path, char *parameters,
                        const struct snapshot_layer *layers, bool binary)
 {
     const struct net *net = checkpoint->net;
     struct snapshot_owner owner = checkpoint->owner;
-    char parameters[64];
 
-    describe_parameters(net, values, checkpoint->state.iteration, parameters);
     owner.parameters = parameters;
     owner.classes = checkpoint->data.classes;
     owner.preparation = checkpoint->data.preparation;
@@ -264,12 +263,13 @@ static int write_model(const struct checkpoint *checkpoint, const char *path, fl
 static int write_average(const struct checkpoint *checkpoint, const char *model, bool binary,
                          struct log *log)
 {
-    char *path = snapshot_average_path(model);
+    char *path = snapshot_average_path(model), parameters[64];
     int status = -1;
 
+    describe_parameters(checkpoint->net, average_of(checkpoint), checkpoint->state.iteration,
+                        parameters);
     if (path)
-        status =
-            write_model(checkpoint, path, average_of(checkpoint), checkpoint->averages, binary);
+        status = write_model(checkpoint, path, parameters, checkpoint->averages, binary);
     if (!status && file_sync(path))
         status = SNAPSHOT_NOT_WRITTEN;
     if (!status)
@@ -292,7 +292,6 @@ static int write_files(const struct checkpoint *checkpoint, char *model, const c
                        bool binary, struct log *log)
 {
     struct train_state state = checkpoint->state;
-    const struct net *net = checkpoint->net;
     char parameters[64];
     const char *form = binary ? "binary proto" : "HDF5";
     struct snapshot_state file = {.iter = (int32_t)state.iteration,
@@ -303,11 +302,11 @@ static int write_files(const struct checkpoint *checkpoint, char *model, const c
                                   .owner = checkpoint->owner};
     int status;
 
-    describe_parameters(net, checkpoint->values, state.iteration, parameters);
+    describe_parameters(checkpoint->net, checkpoint->values, state.iteration, parameters);
     file.owner.parameters = parameters;
     file.owner.memory = state.memory; /* an empty text is not written */
     file.owner.residuals = state.residuals;
-    status = write_model(checkpoint, model, checkpoint->values, checkpoint->layers, binary);
+    status = write_model(checkpoint, model, parameters, checkpoint->layers, binary);
     if (status)
         return status;
     if (checkpoint->average)

@@ -55,7 +55,7 @@ static int open_composed(struct composed *composed, const char *path, size_t roo
         return -1;
     snprintf(name, sizeof name, "/proc/self/fd/%d", composed->memory);
     access = H5Pcreate(H5P_FILE_ACCESS);
-    H5Pset_fapl_stdio(access); /* the default driver wants the name behind this link: none */
+    H5Pset_fapl_stdio(access); /* the default driver resolves links, this one to no name */
     composed->file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, access);
     H5Pclose(access);
     return composed->file < 0 ? composing_failed(path, "compose", "the file in memory") : 0;
